@@ -26,10 +26,7 @@ class Piece {
     set_signed(n);
   }
   template <std::unsigned_integral T>
-    requires(!std::same_as<T, bool>)
-  Piece(T n) {
-    set_unsigned(n);
-  }
+  requires(!std::same_as<T, bool>) Piece(T n) { set_unsigned(n); }
   // NOLINTEND(google-explicit-constructor)
   Piece(bool) = delete;
 
