@@ -1,0 +1,73 @@
+// Report: what became of one run, and its JSON form (schema 1 of the result object).
+//
+// It holds bytes as the program wrote them; only to_json() decides how they are shown.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/units.h"
+#include "core/confine/cgroup.h"
+#include "core/run/artifacts.h"
+#include "core/supervise/outcome.h"
+
+namespace sbx::run {
+
+inline constexpr int kReportSchema = 1;
+
+/// What went wrong, for a person and for a program.
+struct Failure {
+  std::string code;     ///< stable word: "not_found", "required_missing", "memory_limit", ...
+  std::string message;  ///< one line; may hold bytes from inside: escape before printing
+  std::string fix;      ///< command or setting that mends it; may be empty
+};
+
+/// One of the program's output streams.
+struct Output {
+  std::string data;         ///< captured bytes, at most the output limit; empty when relayed
+  std::uint64_t bytes = 0;  ///< what the program wrote, kept or not
+  bool truncated = false;   ///< the limit was met: `bytes` is more than was passed on
+};
+
+/// Seconds spent; the clock is CLOCK_MONOTONIC.
+struct Phases {
+  double setup_s = 0;    ///< until the program was started
+  double run_s = 0;      ///< until its main process ended
+  double collect_s = 0;  ///< kill, counters, artifacts
+};
+
+struct Denied {
+  std::string what;    ///< "net", ...
+  std::string target;  ///< "host:443"
+  std::string rule;
+};
+
+struct Report {
+  std::string id;
+  std::string profile;
+  std::string isolation;
+  std::string isolation_reason;
+  supervise::Outcome outcome;
+  int exit_status = 0;  ///< what sbx itself should exit with
+  bool retryable = false;
+  std::optional<Failure> failure;
+  Output out;
+  Output err;  ///< unused with a terminal: both streams are one then
+  std::vector<Artifact> artifacts;
+  bool artifacts_complete = true;  ///< false: some were left out, see the warnings
+  confine::Usage usage;
+  bool has_usage = false;  ///< something ran and was accounted
+  Phases phases;
+  std::vector<confine::InForce> limits;
+  std::vector<Denied> denied;
+};
+
+/// The result object of `run --json`, one line without the newline. Always valid UTF-8.
+std::string to_json(const Report& report);
+
+/// The line for --status-fd: the same object without output and artifacts.
+std::string to_status_json(const Report& report);
+
+}  // namespace sbx::run

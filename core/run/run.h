@@ -1,0 +1,23 @@
+// Run: the whole one-shot job - profile, plan, start, relay, end, artifacts, report.
+//
+// It prints nothing but the program's own output (and that only when it is not captured).
+#pragma once
+
+#include <string>
+
+#include "core/base/result.h"
+#include "core/run/options.h"
+#include "core/run/report.h"
+
+namespace sbx::run {
+
+/// Runs the job to its end and blocks until nothing of it is left. Never fails as such: a mistake
+/// or a broken sandbox is a Report whose `outcome.cause` is kUsage or kSandboxError and whose
+/// `failure` says why. Writes the status line to Options::status_fd. Relays to our descriptors 1
+/// and 2, and from 0 with want_stdin. SIGINT, SIGTERM and SIGHUP end the job.
+Report execute(const Options& options);
+
+/// What execute() would do, one line per step; starts nothing. kUsage and kUnsupported as there.
+Result<std::string> plan_text(const Options& options);
+
+}  // namespace sbx::run
