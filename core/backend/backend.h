@@ -1,0 +1,146 @@
+// Backend: the interface between what wants a sandbox and what makes one.
+//
+// A backend turns a request into a Plan (pure: no system call that changes anything, printable),
+// a Plan is launched into a Sandbox, and a Sandbox is spoken to through its AgentLink. Sessions,
+// runs and the command line see only these types.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/base/unique_fd.h"
+#include "core/base/units.h"
+#include "core/confine/cgroup.h"
+#include "core/ipc/message.h"
+#include "core/profile/profile.h"
+
+namespace sbx::backend {
+
+/// Size of a terminal in character cells.
+struct TermSize {
+  uint16_t rows = 24;
+  uint16_t cols = 80;
+};
+
+/// One program to run inside. Everything is inside's view; nothing is resolved on the host.
+struct ExecSpec {
+  std::vector<std::string> argv;  ///< argv[0] is looked up in the PATH of `env` when it has no '/'
+  std::vector<std::string> env;   ///< complete "NAME=value" list
+  std::string cwd = "/work";
+  std::optional<TermSize> tty;  ///< set: a fresh pseudo terminal of this size becomes its stdio
+};
+
+/// Host ends of a program's standard streams. Owned by the receiver.
+/// With a terminal, `in` and `out` are two descriptors of the pty master and `err` is invalid.
+/// `in` is invalid when stdin was not asked for (the program reads /dev/null).
+struct ExecStreams {
+  UniqueFd in;
+  UniqueFd out;
+  UniqueFd err;
+};
+
+/// A host file or directory that the job sees read-only as /work/<name>.
+struct InputMount {
+  std::string host_path;  ///< absolute, symlinks already resolved by the caller
+  std::string name;       ///< one path component, any bytes but '/' and NUL
+  bool is_dir = false;
+};
+
+/// A small file made by sbx itself, placed read-only at `path` inside; never an artifact.
+struct InputFile {
+  std::string path;  ///< absolute inside path
+  std::string content;
+};
+
+/// Everything a backend needs to know to plan one sandbox.
+struct LaunchRequest {
+  const profile::Profile* profile = nullptr;  ///< not owned; outlives the call
+  std::string id;                             ///< names cgroups and claims; [a-z0-9-]
+  std::string state_dir;                      ///< absolute; exists, 0700
+  std::vector<InputMount> inputs;
+  std::vector<InputFile> files;
+};
+
+/// The message channel to the agent (PID 1 inside) of one sandbox.
+class AgentLink {
+ public:
+  AgentLink() = default;
+  AgentLink(const AgentLink&) = delete;
+  AgentLink& operator=(const AgentLink&) = delete;
+  virtual ~AgentLink() = default;
+  /// Pollable: readable when receive() has something (a message or the end).
+  virtual int fd() const = 0;
+  /// Sends one message; descriptors in it are duplicated to the other side (jail only).
+  virtual Status send(const ipc::Message& message, std::span<const int> fds) = 0;
+  /// Next message; kNotFound when there is none now, kProtocol at the end or on rubbish.
+  virtual Result<ipc::Received> receive() = 0;
+};
+
+/// What a sandbox leaves behind for the report, read after its end.
+struct FinalState {
+  uint64_t oom_kills = 0;
+  uint64_t pids_denied = 0;
+  confine::Usage usage;
+};
+
+/// One running instance. The destructor kills it and removes what finish() did not.
+class Sandbox {
+ public:
+  Sandbox() = default;
+  Sandbox(const Sandbox&) = delete;
+  Sandbox& operator=(const Sandbox&) = delete;
+  virtual ~Sandbox() = default;
+  virtual AgentLink& agent() = 0;
+  /// Pollable: readable once PID 1 has ended.
+  virtual int exit_fd() const = 0;
+  /// Host uid and gid that own the job's pipes; -1 = leave as they are.
+  virtual int64_t stream_owner() const = 0;
+  /// Ends every process at once (SIGKILL to PID 1). Does not wait.
+  virtual Status kill() = 0;
+  /// Waits until the namespace is empty (bounded), reads counters, removes cgroups and claims.
+  virtual Result<FinalState> finish() = 0;
+  /// Inputs that could not be mounted and must be copied into /work before the first exec.
+  virtual std::span<const InputMount> copies_needed() const = 0;
+};
+
+/// A launch that is decided but not done.
+class Plan {
+ public:
+  Plan() = default;
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+  virtual ~Plan() = default;
+  /// One line per step, in order: what `--dry-run` prints and tests compare.
+  virtual std::string to_text() const = 0;
+  /// Limits that will be in force, with mechanism; valid before launch for the dry run,
+  /// and read back from the kernel after it.
+  virtual std::vector<confine::InForce> limits() const = 0;
+  /// Sentences for the user, e.g. that a shipped default is only approximated here.
+  virtual std::vector<std::string> warnings() const = 0;
+  /// Starts it. May be called once.
+  virtual Result<std::unique_ptr<Sandbox>> launch() = 0;
+};
+
+/// One row of the table of backends.
+struct Backend {
+  std::string_view name;
+  Result<std::unique_ptr<Plan>> (*plan)(const LaunchRequest&);
+};
+
+/// Chosen backend and why, for the result object.
+struct Choice {
+  const Backend* backend = nullptr;
+  std::string reason;
+};
+
+/// Picks the row for `isolation`; kUnsupported with the fix when this build or host cannot.
+Result<Choice> choose(profile::Isolation isolation);
+
+}  // namespace sbx::backend

@@ -1,0 +1,79 @@
+// Mount steps: see mount_op.h.
+#include "core/confine/mount_op.h"
+
+#include <array>
+#include <cstdio>
+
+#include "core/base/text.h"
+
+namespace sbx::confine {
+
+namespace {
+
+std::string octal(uint32_t mode) {
+  std::array<char, 16> buffer{};
+  (void)std::snprintf(buffer.data(), buffer.size(), "%04o", mode);
+  return buffer.data();
+}
+
+std::string owner_text(int32_t owner) {
+  return owner == kKeepOwner ? std::string() : " owner " + std::to_string(owner);
+}
+
+std::string_view kind_text(BindKind kind) {
+  switch (kind) {
+    case BindKind::kDir:
+      return "tree";
+    case BindKind::kFile:
+      return "file";
+    case BindKind::kDevice:
+      return "device";
+  }
+  return "?";
+}
+
+struct ToText {
+  std::string operator()(const NewRoot& s) const {
+    return text::cat("new-root tmpfs size ", to_string(s.size));
+  }
+  std::string operator()(const MakeDir& s) const {
+    return text::cat("mkdir ", text::escape(s.path), " mode ", octal(s.mode), owner_text(s.owner));
+  }
+  std::string operator()(const MakeFile& s) const {
+    return text::cat("file ", text::escape(s.path), " mode ", octal(s.mode), " bytes ",
+                     std::to_string(s.content.size()));
+  }
+  std::string operator()(const MakeLink& s) const {
+    return text::cat("link ", text::escape(s.path), " -> ", text::escape(s.target));
+  }
+  std::string operator()(const Bind& s) const {
+    return text::cat("bind ", s.mode == BindMode::kReadOnly ? "ro " : "rw ", kind_text(s.kind), " ",
+                     text::escape(s.source), " on ", text::escape(s.path));
+  }
+  std::string operator()(const Scratch& s) const {
+    std::string out = text::cat("scratch tmpfs size ", to_string(s.size), " inodes ",
+                                std::to_string(s.inodes), " on");
+    for (const ScratchDir& dir : s.dirs) {
+      out += text::cat(" ", text::escape(dir.path), "(", octal(dir.mode), owner_text(dir.owner), ")");
+    }
+    return out;
+  }
+  std::string operator()(const Proc& s) const { return text::cat("proc on ", s.path); }
+  std::string operator()(const DevPts& s) const { return text::cat("devpts on ", s.path); }
+  std::string operator()(const Mask& s) const { return text::cat("mask ", s.path); }
+  std::string operator()(const Freeze& s) const { return text::cat("read-only ", s.path); }
+  std::string operator()(const ForbidUserNamespaces& /*s*/) const {
+    return "forbid user namespaces";
+  }
+  std::string operator()(const Hostname& s) const {
+    return text::cat("hostname ", text::escape(s.name));
+  }
+  std::string operator()(const Loopback& /*s*/) const { return "loopback up"; }
+  std::string operator()(const EnterRoot& /*s*/) const { return "enter root"; }
+};
+
+}  // namespace
+
+std::string to_text(const Step& step) { return std::visit(ToText{}, step); }
+
+}  // namespace sbx::confine

@@ -1,0 +1,107 @@
+// Mount steps: how a sandbox's file tree is made, as plain data with a text form.
+//
+// A step only describes; mount_exec.h carries it out inside the new namespaces. Paths named
+// `path` are inside paths, always absolute, resolved below the new root only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/base/units.h"
+
+namespace sbx::confine {
+
+/// Inside id that owns a made object; kKeepOwner leaves the maker's.
+inline constexpr int32_t kKeepOwner = -1;
+
+/// A tmpfs of `size` becomes the new root. First step.
+struct NewRoot {
+  Bytes size;
+};
+
+struct MakeDir {
+  std::string path;  ///< its parent exists
+  uint32_t mode = 0755;
+  int32_t owner = kKeepOwner;
+};
+
+struct MakeFile {
+  std::string path;
+  std::string content;
+  uint32_t mode = 0444;
+};
+
+struct MakeLink {
+  std::string path;
+  std::string target;
+};
+
+enum class BindKind { kDir, kFile, kDevice };
+enum class BindMode { kReadOnly, kReadWrite };
+
+/// A host file or tree at `path`, which exists already (an empty file or directory).
+struct Bind {
+  std::string source;     ///< host path; only for the text form when `source_fd` is set
+  int32_t source_fd = -1;  ///< index among the descriptors sent along: a detached mount
+  std::string path;
+  BindKind kind = BindKind::kDir;
+  BindMode mode = BindMode::kReadOnly;
+};
+
+/// One writable directory of the scratch space.
+struct ScratchDir {
+  std::string path;
+  uint32_t mode = 0755;
+  int32_t owner = kKeepOwner;
+};
+
+/// One tmpfs of `size` and `inodes`, seen at several places: what the job may write is one number.
+/// The first directory is also kept as a descriptor for the host (MountResult::work_dir).
+struct Scratch {
+  Bytes size;
+  uint64_t inodes = 0;
+  std::vector<ScratchDir> dirs;
+};
+
+/// A proc of the sandbox's own pid namespace.
+struct Proc {
+  std::string path;
+};
+
+/// A devpts instance of its own.
+struct DevPts {
+  std::string path;
+};
+
+/// Hides a file (behind the null device) or directory (behind an empty one); skipped when absent.
+struct Mask {
+  std::string path;
+};
+
+/// Makes what is at `path` read-only, with everything below; skipped when absent.
+struct Freeze {
+  std::string path;
+};
+
+/// No further user namespaces below the sandbox's own (user.max_user_namespaces = 0).
+struct ForbidUserNamespaces {};
+
+struct Hostname {
+  std::string name;
+};
+
+/// Brings up `lo` of the sandbox's own network namespace.
+struct Loopback {};
+
+/// Makes the new root read-only, enters it and drops the host's tree. Last step.
+struct EnterRoot {};
+
+using Step = std::variant<NewRoot, MakeDir, MakeFile, MakeLink, Bind, Scratch, Proc, DevPts, Mask,
+                          Freeze, ForbidUserNamespaces, Hostname, Loopback, EnterRoot>;
+
+/// One line, without line feed; inside-controlled bytes escaped.
+std::string to_text(const Step& step);
+
+}  // namespace sbx::confine

@@ -1,0 +1,200 @@
+// Codec: see codec.h.
+#include "core/ipc/codec.h"
+
+#include <type_traits>
+#include <utility>
+
+namespace sbx::ipc {
+
+void Writer::number(uint64_t value, int bytes) {
+  for (int i = 0; i < bytes; ++i) u8(static_cast<uint8_t>(value >> (8 * i)));
+}
+
+void Writer::str(std::string_view value) {
+  u32(static_cast<uint32_t>(value.size()));
+  out_.append(value);
+}
+
+void Writer::list(const std::vector<std::string>& items) {
+  u32(static_cast<uint32_t>(items.size()));
+  for (const std::string& item : items) str(item);
+}
+
+uint64_t Reader::number(size_t bytes) {
+  if (!ok_ || in_.size() < bytes) {
+    ok_ = false;
+    return 0;
+  }
+  uint64_t value = 0;
+  for (size_t i = 0; i < bytes; ++i) {
+    value |= uint64_t{static_cast<uint8_t>(in_[i])} << (8 * i);
+  }
+  in_.remove_prefix(bytes);
+  return value;
+}
+
+std::string Reader::str() {
+  const uint32_t size = u32();
+  if (!ok_ || in_.size() < size) {
+    ok_ = false;
+    return {};
+  }
+  std::string value(in_.substr(0, size));
+  in_.remove_prefix(size);
+  return value;
+}
+
+std::vector<std::string> Reader::list() {
+  const uint32_t count = u32();
+  std::vector<std::string> items;
+  // Each item takes at least its four length bytes, which bounds the count before anything grows.
+  if (!ok_ || count > kMaxItems || in_.size() / 4 < count) {
+    ok_ = false;
+    return items;
+  }
+  items.reserve(count);
+  for (uint32_t i = 0; i < count && ok_; ++i) items.push_back(str());
+  return items;
+}
+
+namespace {
+
+struct BodyWriter {
+  Writer& w;
+  void operator()(const Setup& m) const {
+    w.u16(m.version);
+    w.str(m.plan);
+  }
+  void operator()(const Exec& m) const {
+    w.u32(m.id);
+    w.list(m.argv);
+    w.list(m.env);
+    w.str(m.cwd);
+    w.u8(m.tty ? 1 : 0);
+    w.u16(m.rows);
+    w.u16(m.cols);
+  }
+  void operator()(const Signal& m) const {
+    w.u32(m.id);
+    w.i32(m.signo);
+  }
+  void operator()(const Resize& m) const {
+    w.u32(m.id);
+    w.u16(m.rows);
+    w.u16(m.cols);
+  }
+  void operator()(const Ready& m) const { w.u16(m.version); }
+  void operator()(const SetupFailed& m) const {
+    w.str(m.step);
+    w.str(m.call);
+    w.i32(m.error);
+  }
+  void operator()(const Started& m) const {
+    w.u32(m.id);
+    w.i32(m.pid);
+  }
+  void operator()(const ExecFailed& m) const {
+    w.u32(m.id);
+    w.str(m.what);
+    w.i32(m.error);
+  }
+  void operator()(const Exited& m) const {
+    w.u32(m.id);
+    w.i32(m.wait_status);
+  }
+};
+
+void read_into(Reader& r, Setup& m) {
+  m.version = r.u16();
+  m.plan = r.str();
+}
+void read_into(Reader& r, Exec& m) {
+  m.id = r.u32();
+  m.argv = r.list();
+  m.env = r.list();
+  m.cwd = r.str();
+  m.tty = r.u8() != 0;
+  m.rows = r.u16();
+  m.cols = r.u16();
+}
+void read_into(Reader& r, Signal& m) {
+  m.id = r.u32();
+  m.signo = r.i32();
+}
+void read_into(Reader& r, Resize& m) {
+  m.id = r.u32();
+  m.rows = r.u16();
+  m.cols = r.u16();
+}
+void read_into(Reader& r, Ready& m) { m.version = r.u16(); }
+void read_into(Reader& r, SetupFailed& m) {
+  m.step = r.str();
+  m.call = r.str();
+  m.error = r.i32();
+}
+void read_into(Reader& r, Started& m) {
+  m.id = r.u32();
+  m.pid = r.i32();
+}
+void read_into(Reader& r, ExecFailed& m) {
+  m.id = r.u32();
+  m.what = r.str();
+  m.error = r.i32();
+}
+void read_into(Reader& r, Exited& m) {
+  m.id = r.u32();
+  m.wait_status = r.i32();
+}
+
+template <size_t I = 0>
+Result<Message> decode_as(uint16_t type, std::string_view body) {
+  if constexpr (I < std::variant_size_v<Message>) {
+    if (type != I) return decode_as<I + 1>(type, body);
+    std::variant_alternative_t<I, Message> message;
+    Reader reader(body);
+    read_into(reader, message);
+    if (!reader.done()) {
+      return Error(Errc::kProtocol, "message of type " + std::to_string(type) + " is malformed");
+    }
+    return Message(std::move(message));
+  } else {
+    return Error(Errc::kProtocol, "message of unknown type " + std::to_string(type));
+  }
+}
+
+}  // namespace
+
+std::string encode_body(const Message& message) {
+  Writer writer;
+  std::visit(BodyWriter{writer}, message);
+  return writer.take();
+}
+
+std::string encode(const Message& message) {
+  const std::string body = encode_body(message);
+  Writer writer;
+  writer.u32(static_cast<uint32_t>(body.size()));
+  writer.u16(static_cast<uint16_t>(message.index()));
+  writer.u16(0);
+  return writer.take() + body;
+}
+
+Result<Header> decode_header(std::string_view bytes, size_t max_body) {
+  if (bytes.size() < kHeaderSize) return Error(Errc::kProtocol, "message header is cut short");
+  Reader reader(bytes.substr(0, kHeaderSize));
+  Header header;
+  header.length = reader.u32();
+  header.type = reader.u16();
+  if (reader.u16() != 0) return Error(Errc::kProtocol, "message header has unknown flags");
+  if (header.length > max_body) return Error(Errc::kProtocol, "message is longer than allowed");
+  if (header.type >= std::variant_size_v<Message>) {
+    return Error(Errc::kProtocol, "message of unknown type " + std::to_string(header.type));
+  }
+  return header;
+}
+
+Result<Message> decode_body(uint16_t type, std::string_view body) {
+  return decode_as(type, body);
+}
+
+}  // namespace sbx::ipc

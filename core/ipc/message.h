@@ -1,0 +1,88 @@
+// Message: what supervisor and agent say to each other, as plain structs.
+//
+// One codec serves both directions and both backends; see codec.h for the wire format. The agent
+// side is hostile by definition: sizes are checked before anything is allocated.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/base/unique_fd.h"
+
+namespace sbx::ipc {
+
+inline constexpr uint16_t kProtocolVersion = 1;
+
+/// Host to agent: the encoded set-up plan. First message on a link.
+struct Setup {
+  uint16_t version = kProtocolVersion;
+  std::string plan;  ///< opaque here; the backend's own encoding
+};
+
+/// Host to agent: start a program. Descriptors: stdin, stdout, stderr (none with `tty`).
+struct Exec {
+  uint32_t id = 0;
+  std::vector<std::string> argv;
+  std::vector<std::string> env;
+  std::string cwd;
+  bool tty = false;
+  uint16_t rows = 0;
+  uint16_t cols = 0;
+};
+
+/// Host to agent: signal one exec's process group, or every process but PID 1 when `id` is 0.
+struct Signal {
+  uint32_t id = 0;
+  int32_t signo = 0;
+};
+
+/// Host to agent: new size of an exec's terminal.
+struct Resize {
+  uint32_t id = 0;
+  uint16_t rows = 0;
+  uint16_t cols = 0;
+};
+
+/// Agent to host: set-up is done. Descriptor: the job's /work directory.
+struct Ready {
+  uint16_t version = kProtocolVersion;
+};
+
+/// Agent to host: a set-up step failed; nothing runs. PID 1 exits after it.
+struct SetupFailed {
+  std::string step;  ///< the step as `--dry-run` prints it
+  std::string call;  ///< call and object that failed
+  int32_t error = 0;  ///< errno
+};
+
+/// Agent to host: the program is running (its exec succeeded). Descriptor with a tty: the master.
+struct Started {
+  uint32_t id = 0;
+  int32_t pid = 0;  ///< inside's number
+};
+
+/// Agent to host: the program could not be started.
+struct ExecFailed {
+  uint32_t id = 0;
+  std::string what;  ///< stage and object, e.g. "execve /work/a.sh"
+  int32_t error = 0;  ///< errno
+};
+
+/// Agent to host: the main process of an exec was reaped.
+struct Exited {
+  uint32_t id = 0;
+  int32_t wait_status = 0;  ///< as waitpid(2) gives it
+};
+
+using Message =
+    std::variant<Setup, Exec, Signal, Resize, Ready, SetupFailed, Started, ExecFailed, Exited>;
+
+/// A received message and the descriptors that came with it.
+struct Received {
+  Message message;
+  std::vector<UniqueFd> fds;
+};
+
+}  // namespace sbx::ipc

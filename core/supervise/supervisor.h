@@ -1,0 +1,88 @@
+// Supervisor: one living sandbox seen from outside: its agent's messages, its execs, its end.
+//
+// Runs on the caller's Loop and never blocks but in shutdown(). It does not relay bytes (relay.h),
+// judge outcomes (outcome.h) or know about artifacts.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/backend/backend.h"
+#include "core/base/loop.h"
+#include "core/base/result.h"
+#include "core/supervise/events.h"
+#include "core/supervise/gate.h"
+
+namespace sbx::supervise {
+
+/// What the owner of one exec is told. Each is called on the loop; none before exec() returned,
+/// but `on_streams`, which is called from within exec() when no terminal was asked for.
+struct ExecHandler {
+  std::function<void(backend::ExecStreams)> on_streams;
+  /// The main process was reaped; `wait_status` as waitpid(2).
+  std::function<void(int wait_status)> on_exit;
+  /// It never ran: errno and a message that names stage and object.
+  std::function<void(int error, Error message)> on_failed;
+};
+
+enum class Stdin { kNone, kWanted };
+
+class Supervisor {
+ public:
+  /// Takes the sandbox; `sink` and `gate` outlive the supervisor.
+  Supervisor(Loop& loop, std::unique_ptr<backend::Sandbox> sandbox, EventSink sink, Gate& gate);
+  ~Supervisor();
+  Supervisor(const Supervisor&) = delete;
+  Supervisor& operator=(const Supervisor&) = delete;
+
+  /// Called once set-up inside is done (before any later message is handled).
+  void when_ready(std::function<void()> then);
+  /// Called once when the sandbox ended or broke without being asked to (set-up failed, PID 1
+  /// died, the agent sent rubbish). No exec callback follows it.
+  void when_broken(std::function<void(Error)> then);
+
+  /// Starts a program. May be called before set-up is done: the agent does both in order.
+  Result<uint32_t> exec(const backend::ExecSpec& spec, Stdin want_stdin, ExecHandler handler);
+  /// Signals an exec's process group, or all processes inside when `exec_id` is 0.
+  Status signal(uint32_t exec_id, int signo);
+  Status resize(uint32_t exec_id, backend::TermSize size);
+
+  /// The job's /work as a directory descriptor, valid from readiness on, also after the end.
+  /// -1 before. Owned by the supervisor.
+  int work_dir() const;
+  std::span<const backend::InputMount> copies_needed() const;
+
+  /// Kills everything inside, waits until it is gone (bounded) and reads the counters. Blocks for
+  /// some milliseconds. Idempotent.
+  Result<backend::FinalState> shutdown();
+
+ private:
+  struct Running;
+  void on_message();
+  void handle(ipc::Received received);
+  void handle_exec_message(uint32_t id, ipc::Received& received);
+  void broken(Error error);
+  void emit(EventKind kind, uint32_t id, int value, std::string text);
+  Status start_exec(uint32_t id, const backend::ExecSpec& spec, Stdin want_stdin);
+
+  Loop& loop_;
+  std::unique_ptr<backend::Sandbox> sandbox_;
+  EventSink sink_;
+  Gate& gate_;
+  std::map<uint32_t, std::unique_ptr<Running>> running_;
+  uint32_t next_id_ = 1;
+  UniqueFd work_dir_;
+  bool is_ready_ = false;
+  bool is_broken_ = false;
+  std::function<void()> on_ready_;
+  std::function<void(Error)> on_broken_;
+  std::optional<Result<backend::FinalState>> final_;
+  Watch agent_watch_;
+  Watch exit_watch_;
+};
+
+}  // namespace sbx::supervise
