@@ -3,32 +3,35 @@
 
 #include <array>
 #include <cstddef>
-#include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+
+struct sha256_ctx;  // nettle's; its header stays in one source file
 
 namespace sbx {
 
 class Sha256 {
  public:
   Sha256();
+  ~Sha256();
+  Sha256(Sha256&& other) noexcept;
+  Sha256& operator=(Sha256&& other) noexcept;
+  Sha256(const Sha256&) = delete;
+  Sha256& operator=(const Sha256&) = delete;
 
+  /// Adds bytes to the message.
   void update(std::span<const std::byte> data);
   void update(std::string_view data);
 
-  /// Ends the message: 64 lower-case hex digits. The object is then as new.
-  std::string hex();
-  /// The same as 32 bytes.
+  /// Ends the message; the object is then as new.
   std::array<std::byte, 32> digest();
+  /// The same as 64 lower-case hex digits.
+  std::string hex();
 
  private:
-  void reset();
-  void block(const std::byte* data);
-
-  std::array<std::uint32_t, 8> state_{};
-  std::array<std::byte, 64> pending_{};
-  std::uint64_t total_ = 0;  // bytes
+  std::unique_ptr<sha256_ctx> ctx_;
 };
 
 }  // namespace sbx
