@@ -43,7 +43,7 @@ enum class BindMode { kReadOnly, kReadWrite };
 
 /// A host file or tree at `path`, which exists already (an empty file or directory).
 struct Bind {
-  std::string source;     ///< host path; only for the text form when `source_fd` is set
+  std::string source;      ///< host path; only for the text form when `source_fd` is set
   int32_t source_fd = -1;  ///< index among the descriptors sent along: a detached mount
   std::string path;
   BindKind kind = BindKind::kDir;
@@ -98,8 +98,20 @@ struct Loopback {};
 /// Makes the new root read-only, enters it and drops the host's tree. Last step.
 struct EnterRoot {};
 
-using Step = std::variant<NewRoot, MakeDir, MakeFile, MakeLink, Bind, Scratch, Proc, DevPts, Mask,
-                          Freeze, ForbidUserNamespaces, Hostname, Loopback, EnterRoot>;
+using Step = std::variant<NewRoot,
+                          MakeDir,
+                          MakeFile,
+                          MakeLink,
+                          Bind,
+                          Scratch,
+                          Proc,
+                          DevPts,
+                          Mask,
+                          Freeze,
+                          ForbidUserNamespaces,
+                          Hostname,
+                          Loopback,
+                          EnterRoot>;
 
 /// One line, without line feed; inside-controlled bytes escaped.
 std::string to_text(const Step& step);

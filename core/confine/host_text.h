@@ -1,0 +1,61 @@
+// Host text: parsers for lines of /proc and /etc. Pure, tolerant: a line that makes no sense is
+// skipped, none is trusted to end or to be short.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sbx::confine {
+
+/// One line of /proc/PID/mountinfo; octal escapes (\040) are undone.
+struct MountLine {
+  std::string root;  ///< what of the file system is mounted
+  std::string mount_point;
+  std::string type;  ///< "cgroup2"
+  std::string super_options;
+};
+std::vector<MountLine> parse_mountinfo(std::string_view text);
+
+/// One line of /proc/PID/cgroup.
+struct CgroupLine {
+  std::uint32_t hierarchy = 0;  ///< 0: v2
+  std::string controllers;      ///< "cpu,cpuacct"; "name=systemd"; empty in v2
+  std::string path;
+};
+std::vector<CgroupLine> parse_proc_cgroup(std::string_view text);
+
+/// One line of /etc/passwd.
+struct PasswdLine {
+  std::string name;
+  std::uint32_t uid = 0;
+  std::uint32_t gid = 0;
+  std::string home;
+};
+std::vector<PasswdLine> parse_passwd(std::string_view text);
+/// Home directory of `uid`, first line that has it; nullopt when none or not absolute.
+std::optional<std::string> find_home(std::string_view passwd, std::uint32_t uid);
+
+/// A range of ids: /etc/subuid, /etc/subgid; ids of /etc/passwd and /etc/group have count 1.
+struct IdSpan {
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+};
+std::vector<IdSpan> parse_subid(std::string_view text);
+/// Third field of each line: uid of passwd, gid of group.
+std::vector<IdSpan> parse_third_field(std::string_view text);
+
+/// Start time (clock ticks since boot) and state letter out of /proc/PID/stat, whose second field
+/// may hold any bytes.
+struct ProcStat {
+  char state = '?';
+  std::uint64_t start_time = 0;
+};
+std::optional<ProcStat> parse_proc_stat(std::string_view text);
+
+/// Value of `key` in "key value" lines (memory.events, cpu.stat); nullopt when it is not there.
+std::optional<std::uint64_t> find_counter(std::string_view text, std::string_view key);
+
+}  // namespace sbx::confine

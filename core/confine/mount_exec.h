@@ -1,0 +1,60 @@
+// Mount executor: carries out mount steps inside fresh user, mount, pid, net, ipc and uts
+// namespaces.
+//
+// Theory of operation. PID 1 of the sandbox calls execute() once a step, in the order of the plan:
+//   1. NewRoot makes a tmpfs and attaches it over the host's /proc in our own mount namespace (an
+//      existing directory, so that nothing is created on the host tree).
+//   2. Every other step works on descriptors below that root, opened with RESOLVE_IN_ROOT and
+//      RESOLVE_NO_SYMLINKS; mounts are made detached (fsopen, open_tree), get their flags, and are
+//      moved onto the opened descriptor last, so that no half-restricted mount is ever visible.
+//   3. Host sources are opened by path in our own mount namespace, or arrive as detached mounts
+//      from the parent, which may read what we may not.
+//   4. EnterRoot seals the root, pivots into it and detaches everything of the host.
+#pragma once
+
+#include <span>
+
+#include "core/base/result.h"
+#include "core/base/unique_fd.h"
+#include "core/confine/mount_op.h"
+
+namespace sbx::confine {
+
+class MountExecutor {
+ public:
+  /// `sources` are the detached mounts that Bind::source_fd counts; not owned.
+  explicit MountExecutor(std::span<const UniqueFd> sources) : sources_(sources) {}
+
+  /// Cuts mount propagation from and to the host's namespace. Call before the first step.
+  static Status isolate_propagation();
+  Status execute(const Step& step);
+
+  /// A detached mount of the first scratch directory alone, for the host to read at the end.
+  UniqueFd take_work_dir() { return std::move(work_dir_); }
+
+ private:
+  Status run(const NewRoot& step);
+  Status run(const MakeDir& step);
+  Status run(const MakeFile& step);
+  Status run(const MakeLink& step);
+  Status run(const Bind& step);
+  Status run(const Scratch& step);
+  Status run(const Proc& step);
+  Status run(const DevPts& step);
+  Status run(const Mask& step);
+  Status run(const Freeze& step);
+  Status run(const ForbidUserNamespaces& step);
+  Status run(const Hostname& step);
+  Status run(const Loopback& step);
+  Status run(const EnterRoot& step);
+
+  Result<UniqueFd> open_target(const std::string& path, int flags) const;
+  Status attach(int mount_fd, const std::string& path, int type_flags) const;
+  Result<UniqueFd> null_device();
+
+  std::span<const UniqueFd> sources_;
+  UniqueFd root_;
+  UniqueFd work_dir_;
+};
+
+}  // namespace sbx::confine
