@@ -1,0 +1,18 @@
+// Main: picks the role of this process before anything is parsed.
+#include <span>
+
+#include "cli/app.h"
+#include "cli/argv.h"
+#include "cli/roles.h"
+#include "core/base/exit_code.h"
+
+int main(int argc, char** argv) {
+  try {
+    std::span<const char* const> words(argv, argc < 0 ? 0U : static_cast<std::size_t>(argc));
+    std::string_view role = sbx::cli::role_of(words);
+    return role.empty() ? sbx::cli::run_cli(words) : sbx::cli::run_role(role);
+  } catch (...) {  // no code of ours throws: this is out of memory, or a bug
+    sbx::cli::report_exception();
+    return sbx::kExitSandbox;
+  }
+}

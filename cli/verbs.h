@@ -1,0 +1,43 @@
+// Verbs: the table of everything sbx can be asked to do.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "cli/verb.h"
+
+namespace sbx::cli {
+
+/// All verbs, in the order of the overview.
+std::span<const Verb* const> verbs();
+
+/// Whether `verb` is one of `group` ("profile ls" is in "profile"); every verb is in the empty
+/// group.
+bool in_group(const Verb& verb, std::string_view group);
+
+/// The verb that the first words name, and how many words its name took; null: none of them.
+struct Found {
+  const Verb* verb = nullptr;
+  std::size_t taken = 0;
+};
+Found find_verb(std::span<const std::string> words);
+
+/// Whether `word` begins the name of a group of verbs.
+bool is_group(std::string_view word);
+
+/// What to say about words that name no verb: the one that was meant, or that a file wants `run`.
+Error unknown_verb(std::span<const std::string> words);
+
+/// The verbs, one row each; defined beside their functions.
+extern const Verb kRunVerb;
+extern const Verb kProfileLsVerb;
+extern const Verb kProfileShowVerb;
+extern const Verb kProfileCheckVerb;
+extern const Verb kProfileExplainVerb;
+extern const Verb kProfileSchemaVerb;
+extern const Verb kProfileTrustVerb;
+extern const Verb kVersionVerb;
+extern const Verb kHelpVerb;
+
+}  // namespace sbx::cli

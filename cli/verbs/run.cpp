@@ -1,0 +1,223 @@
+// Verb run: one program, once, in a sandbox that is gone afterwards.
+#include "core/run/run.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include "cli/output.h"
+#include "cli/run_options.h"
+#include "cli/verbs.h"
+#include "core/base/exit_code.h"
+#include "core/base/sys.h"
+#include "core/base/text.h"
+
+namespace sbx::cli {
+namespace {
+
+constexpr std::array<std::string_view, 4> kUsage = {
+    "sbx run [FLAG...] FILE [ARG...]",
+    "sbx run [FLAG...] -c CODE [-- ARG...]",
+    "sbx run [FLAG...] - [ARG...] < CODE",
+    "sbx run [FLAG...] -- CMD [ARG...]",
+};
+
+constexpr std::string_view kDetails =
+    "The program sees the host's /usr read-only, an empty working directory /work, and nothing of "
+    "your files but what -i and -v give it. It has no network. When it ends, everything it "
+    "made is thrown away, except what -o brings out.\n\n"
+    "The profile comes from -p, else from the file's extension or #! line; -c without -p means "
+    "python. Flags stand before FILE: every word behind it is the script's (a -- directly behind "
+    "FILE is dropped). Words behind -- are passed on byte for byte.\n\n"
+    "A flag wins over the SBX_* variable, which wins over the profile. The exit status is the "
+    "program's own; 124 time limit, 125 no sandbox, 126/127 not executable or not found, 128+N "
+    "ended by signal N, 2 mistake in the command or profile.";
+
+constexpr std::string_view kWhat = "What to run";
+constexpr std::string_view kFiles = "Files in and out";
+constexpr std::string_view kProgram = "The program's surroundings";
+constexpr std::string_view kLimits = "Limits (the profile's, when not given)";
+constexpr std::string_view kResult = "Result";
+
+constexpr std::array<std::string_view, 3> kIsolations = {"jail", "vm", "auto"};
+constexpr std::array<std::string_view, 6> kLevels = {
+    "trace", "debug", "info", "warn", "error", "off"};
+
+constexpr std::array kFlags = {
+    Flag{'p',
+         "profile",
+         "NAME",
+         "Profile, by name or path of a .yaml file",
+         kWhat,
+         Repeat::kLast,
+         Complete::kProfile},
+    Flag{'c',
+         "code",
+         "CODE",
+         "Run this text (as python unless -p says otherwise)",
+         kWhat,
+         Repeat::kOnce},
+    Flag{'\0',
+         "isolation",
+         "KIND",
+         "jail, vm or auto (default jail)",
+         kWhat,
+         Repeat::kLast,
+         Complete::kChoice,
+         kIsolations},
+    Flag{'\0',
+         "set",
+         "KEY=VALUE",
+         "Set any key of the profile; a flag of its own wins over it; repeatable",
+         kWhat,
+         Repeat::kAll},
+    Flag{'\0',
+         "allow-outside",
+         "",
+         "Let a project's own profile reach outside its directory (mounts, variables)",
+         kWhat},
+
+    Flag{'i',
+         "in",
+         "HOST[=NAME]",
+         "Show a file or directory read-only as /work/NAME (default: its own name); repeatable",
+         kFiles,
+         Repeat::kAll,
+         Complete::kFile},
+    Flag{'o',
+         "out",
+         "DIR|FILE",
+         "Bring out what appears in /work, into a directory (with manifest.json) or as .tar, "
+         ".tar.gz, .tgz, .tar.zst or .zip",
+         kFiles,
+         Repeat::kLast,
+         Complete::kFile},
+    Flag{'\0',
+         "require",
+         "GLOB",
+         "Fail unless the program leaves a matching file; repeatable",
+         kFiles,
+         Repeat::kAll},
+    Flag{'v',
+         "mount",
+         "SRC:DST[:ro|rw]",
+         "Show a host file or directory at DST, read-only unless :rw; for names with colons "
+         "src=SRC,dst=DST,mode=ro; repeatable",
+         kFiles,
+         Repeat::kAll,
+         Complete::kFile},
+
+    Flag{'e',
+         "env",
+         "NAME[=VALUE]",
+         "Set a variable; without =VALUE pass on ours; repeatable",
+         kProgram,
+         Repeat::kAll},
+    Flag{'w', "workdir", "DIR", "Start in this directory (default /work)", kProgram},
+    Flag{'t', "tty", "", "Give the program a terminal, and our input to it", kProgram},
+    Flag{'\0', "stdin", "", "Hand our stdin to the program (default: it reads nothing)", kProgram},
+
+    Flag{'m', "memory", "SIZE", "Memory of all processes together: 512M, 2G", kLimits},
+    Flag{'\0', "pids", "N", "Processes and threads", kLimits},
+    Flag{'\0', "disk", "SIZE", "All files it writes, in /work, /tmp, /dev/shm and home", kLimits},
+    Flag{'\0',
+         "cpus",
+         "N",
+         "Processor time per second of time: 1.5 is one and a half CPUs",
+         kLimits},
+    Flag{'\0', "timeout", "TIME", "End it after this time: 500ms, 30s, 5m, 2h", kLimits},
+    Flag{'\0', "output-limit", "SIZE", "Output passed on, for stdout and stderr each", kLimits},
+    Flag{'\0', "open-files", "N", "Open files of each process", kLimits},
+
+    Flag{'\0', "json", "", "Print one JSON object with output, cause, usage, artifacts", kResult},
+    Flag{'\0', "status-fd", "N", "Write the cause as one JSON line to this descriptor", kResult},
+    Flag{'q', "quiet", "", "No warnings, only errors", kResult},
+    Flag{'\0',
+         "log-level",
+         "LEVEL",
+         "trace, debug, info, warn, error or off (default warn)",
+         kResult,
+         Repeat::kLast,
+         Complete::kChoice,
+         kLevels},
+    Flag{'\0', "dry-run", "", "Print what would be done, and do nothing", kResult},
+};
+
+constexpr std::array kExamples = {
+    Example{"sbx run -c 'print(6*7)'", "a line of Python"},
+    Example{"sbx run -i data.csv -o out report.py --year 2024",
+            "a script of yours with one input; its charts land in out/"},
+    Example{"sbx run -p bash -m 256M --timeout 10s -- make -s test", "a command, with limits"},
+    Example{"curl -s https://example.org/job.py | sbx run -p python - --fast",
+            "code from a pipe, with an argument"},
+    Example{"sbx run --json -c 'print(1)' | jq -r .cause", "for programs: how it ended"},
+    Example{"sbx run -p node --dry-run app.js", "what would be done"},
+};
+
+/// A mistake found before the job's engine had anything to report on.
+int refuse(const Error& error, bool json, std::optional<int> status_fd) {
+  print_error(error);
+  bool is_usage = error.code() == Errc::kUsage;
+  run::Report report;
+  report.outcome.cause = is_usage ? supervise::Cause::kUsage : supervise::Cause::kSandboxError;
+  report.exit_status = is_usage ? kExitUsage : kExitSandbox;
+  report.failure = run::Failure{std::string(name(error.code())), error.message(), error.hint()};
+  if (status_fd) (void)sys::write_all(*status_fd, run::to_status_json(report) + "\n");
+  if (json) (void)print(run::to_json(report) + "\n");
+  return report.exit_status;
+}
+
+/// The same, when the command line itself could not be read.
+int refuse_words(const Error& error, std::span<const std::string> words) {
+  return refuse(error, std::ranges::find(words, "--json") != words.end(), {});
+}
+
+int show(const run::Report& report, bool json) {
+  if (report.failure) {
+    Error error(Errc::kSystem, report.failure->message);
+    print_error(std::move(error).with_hint(report.failure->fix));
+  }
+  if (json) {
+    if (Status written = print(run::to_json(report) + "\n"); !written.ok()) return printed(written);
+  }
+  return report.exit_status;
+}
+
+int show_plan(const run::Options& options) {
+  Result<std::string> plan = run::plan_text(options);
+  if (plan.ok()) return printed(print(plan.value()));
+  return refuse(plan.error(), false, options.status_fd);
+}
+
+int run_once(const Invocation& given) {
+  bool json = given.has("json");
+  Result<run::Options> options = options_of(given);
+  if (!options.ok()) {
+    std::optional<int> status_fd;
+    if (const std::string* fd = given.last("status-fd")) {
+      if (Result<int> number = status_fd_of(*fd); number.ok()) status_fd = number.value();
+    }
+    return refuse(options.error(), json, status_fd);
+  }
+  if (given.has("dry-run")) return show_plan(options.value());
+  return show(run::execute(options.value()), json);
+}
+
+}  // namespace
+
+constexpr Verb kRunVerb = {
+    .name = "run",
+    .summary = "Run a program once in a sandbox and throw everything else away",
+    .usage = kUsage,
+    .details = kDetails,
+    .flags = kFlags,
+    .words = {.max = 1, .complete = Complete::kFile, .name = "FILE", .program = true},
+    .examples = kExamples,
+    .run = run_once,
+    .refuse = refuse_words,
+};
+
+}  // namespace sbx::cli
