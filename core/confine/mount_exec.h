@@ -20,6 +20,11 @@
 
 namespace sbx::confine {
 
+/// A detached mount of the host tree or file at `source`, with everything mounted below it. With
+/// `beneath` a source that leads out of that directory by `..` or a link is kDenied. Needs
+/// CAP_SYS_ADMIN over the current mount namespace.
+Result<UniqueFd> open_source(const std::string& source, const std::string& beneath);
+
 class MountExecutor {
  public:
   /// `sources` are the detached mounts that Bind::source_fd counts; not owned.

@@ -40,21 +40,31 @@ struct ToText {
     return text::cat("mkdir ", text::escape(s.path), " mode ", octal(s.mode), owner_text(s.owner));
   }
   std::string operator()(const MakeFile& s) const {
-    return text::cat("file ", text::escape(s.path), " mode ", octal(s.mode), " bytes ",
+    return text::cat("file ",
+                     text::escape(s.path),
+                     " mode ",
+                     octal(s.mode),
+                     " bytes ",
                      std::to_string(s.content.size()));
   }
   std::string operator()(const MakeLink& s) const {
     return text::cat("link ", text::escape(s.path), " -> ", text::escape(s.target));
   }
   std::string operator()(const Bind& s) const {
-    return text::cat("bind ", s.mode == BindMode::kReadOnly ? "ro " : "rw ", kind_text(s.kind), " ",
-                     text::escape(s.source), " on ", text::escape(s.path));
+    return text::cat("bind ",
+                     s.mode == BindMode::kReadOnly ? "ro " : "rw ",
+                     kind_text(s.kind),
+                     " ",
+                     text::escape(s.source),
+                     " on ",
+                     text::escape(s.path));
   }
   std::string operator()(const Scratch& s) const {
-    std::string out = text::cat("scratch tmpfs size ", to_string(s.size), " inodes ",
-                                std::to_string(s.inodes), " on");
+    std::string out = text::cat(
+        "scratch tmpfs size ", to_string(s.size), " inodes ", std::to_string(s.inodes), " on");
     for (const ScratchDir& dir : s.dirs) {
-      out += text::cat(" ", text::escape(dir.path), "(", octal(dir.mode), owner_text(dir.owner), ")");
+      out +=
+          text::cat(" ", text::escape(dir.path), "(", octal(dir.mode), owner_text(dir.owner), ")");
     }
     return out;
   }
@@ -74,6 +84,8 @@ struct ToText {
 
 }  // namespace
 
-std::string to_text(const Step& step) { return std::visit(ToText{}, step); }
+std::string to_text(const Step& step) {
+  return std::visit(ToText{}, step);
+}
 
 }  // namespace sbx::confine

@@ -44,6 +44,7 @@ enum class BindMode { kReadOnly, kReadWrite };
 /// A host file or tree at `path`, which exists already (an empty file or directory).
 struct Bind {
   std::string source;      ///< host path; only for the text form when `source_fd` is set
+  std::string beneath;     ///< not empty: `source` lies below this directory, whatever links say
   int32_t source_fd = -1;  ///< index among the descriptors sent along: a detached mount
   std::string path;
   BindKind kind = BindKind::kDir;

@@ -98,8 +98,7 @@ Result<std::string> read_memfd(int fd, size_t size) {
   std::string bytes(size, '\0');
   size_t done = 0;
   while (done < size) {
-    const ssize_t got =
-        ::pread(fd, bytes.data() + done, size - done, static_cast<off_t>(done));
+    const ssize_t got = ::pread(fd, bytes.data() + done, size - done, static_cast<off_t>(done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return sys_error("pread of a message body");
     if (got == 0) return Error(Errc::kProtocol, "a message body is cut short");
@@ -122,8 +121,7 @@ Status Channel::send(const Message& message, std::span<const int> fds) {
   SBX_TRY(sys::write_all(memfd.get(), std::string_view(frame).substr(kHeaderSize)));
   std::vector<int> all{memfd.get()};
   all.insert(all.end(), fds.begin(), fds.end());
-  return send_datagram(
-      socket_.get(), std::string(1, kInMemfd) + frame.substr(0, kHeaderSize), all);
+  return send_datagram(socket_.get(), std::string(1, kInMemfd) + frame.substr(0, kHeaderSize), all);
 }
 
 Result<Received> Channel::receive(Wait wait) {

@@ -7,7 +7,8 @@
 namespace sbx::ipc {
 
 void Writer::number(uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; ++i) u8(static_cast<uint8_t>(value >> (8 * i)));
+  for (int i = 0; i < bytes; ++i)
+    u8(static_cast<uint8_t>(value >> (8 * i)));
 }
 
 void Writer::str(std::string_view value) {
@@ -17,7 +18,8 @@ void Writer::str(std::string_view value) {
 
 void Writer::list(const std::vector<std::string>& items) {
   u32(static_cast<uint32_t>(items.size()));
-  for (const std::string& item : items) str(item);
+  for (const std::string& item : items)
+    str(item);
 }
 
 uint64_t Reader::number(size_t bytes) {
@@ -53,7 +55,8 @@ std::vector<std::string> Reader::list() {
     return items;
   }
   items.reserve(count);
-  for (uint32_t i = 0; i < count && ok_; ++i) items.push_back(str());
+  for (uint32_t i = 0; i < count && ok_; ++i)
+    items.push_back(str());
   return items;
 }
 
@@ -95,6 +98,7 @@ struct BodyWriter {
   }
   void operator()(const ExecFailed& m) const {
     w.u32(m.id);
+    w.u8(m.is_program ? 1 : 0);
     w.str(m.what);
     w.i32(m.error);
   }
@@ -126,7 +130,9 @@ void read_into(Reader& r, Resize& m) {
   m.rows = r.u16();
   m.cols = r.u16();
 }
-void read_into(Reader& r, Ready& m) { m.version = r.u16(); }
+void read_into(Reader& r, Ready& m) {
+  m.version = r.u16();
+}
 void read_into(Reader& r, SetupFailed& m) {
   m.step = r.str();
   m.call = r.str();
@@ -138,6 +144,7 @@ void read_into(Reader& r, Started& m) {
 }
 void read_into(Reader& r, ExecFailed& m) {
   m.id = r.u32();
+  m.is_program = r.u8() != 0;
   m.what = r.str();
   m.error = r.i32();
 }

@@ -52,8 +52,8 @@ struct Ready {
 
 /// Agent to host: a set-up step failed; nothing runs. PID 1 exits after it.
 struct SetupFailed {
-  std::string step;  ///< the step as `--dry-run` prints it
-  std::string call;  ///< call and object that failed
+  std::string step;   ///< the step as `--dry-run` prints it
+  std::string call;   ///< call and object that failed
   int32_t error = 0;  ///< errno
 };
 
@@ -66,8 +66,9 @@ struct Started {
 /// Agent to host: the program could not be started.
 struct ExecFailed {
   uint32_t id = 0;
-  std::string what;  ///< stage and object, e.g. "execve /work/a.sh"
-  int32_t error = 0;  ///< errno
+  bool is_program = false;  ///< the program itself cannot be run, not a step on the way to it
+  std::string what;         ///< stage and object, e.g. "execve /work/a.sh"
+  int32_t error = 0;        ///< errno
 };
 
 /// Agent to host: the main process of an exec was reaped.

@@ -38,9 +38,9 @@ struct Outcome {
 
 /// What is known at the end of a job; classify() decides from it alone.
 struct EndFacts {
-  std::optional<int> wait_status;    ///< of the main process, when it was reaped
-  std::optional<Error> exec_error;   ///< the program could not be started
-  int exec_errno = 0;                ///< errno of that
+  std::optional<int> wait_status;   ///< of the main process, when it was reaped
+  std::optional<Error> exec_error;  ///< the program could not be started
+  int exec_errno = 0;               ///< errno of that
   std::optional<Error> sandbox_error;
   bool timed_out = false;
   int interrupted_by = 0;  ///< signal that sbx itself received

@@ -25,7 +25,8 @@ struct ExecHandler {
   std::function<void(backend::ExecStreams)> on_streams;
   /// The main process was reaped; `wait_status` as waitpid(2).
   std::function<void(int wait_status)> on_exit;
-  /// It never ran: errno and a message that names stage and object.
+  /// It never ran. `error` is the errno of the program's own exec (ENOENT, EACCES ...), or 0 when a
+  /// step on the way to it failed, which is the sandbox's fault. The message names the object.
   std::function<void(int error, Error message)> on_failed;
 };
 
@@ -82,7 +83,6 @@ class Supervisor {
   std::function<void(Error)> on_broken_;
   std::optional<Result<backend::FinalState>> final_;
   Watch agent_watch_;
-  Watch exit_watch_;
 };
 
 }  // namespace sbx::supervise

@@ -1,0 +1,185 @@
+// Agent: see agent.h.
+#include "core/agent/agent.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+#include <variant>
+
+#include "core/agent/pty.h"
+#include "core/base/sys.h"
+#include "core/base/text.h"
+
+namespace sbx::agent {
+
+namespace {
+
+/// One program from exec to its reaping.
+struct Child {
+  uint32_t id = 0;
+  std::string cwd;
+  Starting starting;
+  bool is_starting = true;
+  bool has_exited = false;  ///< reaped before its report was read
+  int wait_status = 0;
+};
+
+class Agent {
+ public:
+  Agent(ipc::Channel channel, AgentConfig config)
+      : channel_(std::move(channel)), config_(std::move(config)) {}
+
+  Status run();
+
+ private:
+  Status serve_channel();
+  Status handle(ipc::Exec& request, std::span<const UniqueFd> fds);
+  void handle(const ipc::Signal& request);
+  void handle(const ipc::Resize& request);
+  Status reap();
+  Status read_reports(std::span<const pollfd> ready);
+  Status report(Child& child);
+  Child* find(uint32_t id);
+
+  ipc::Channel channel_;
+  AgentConfig config_;
+  UniqueFd child_signal_;
+  std::vector<Child> children_;
+};
+
+Status Agent::run() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGCHLD);
+  child_signal_.reset(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!child_signal_.valid()) return sys_error("signalfd for child processes");
+  std::vector<pollfd> polled;
+  while (true) {
+    polled.assign({{channel_.fd(), POLLIN, 0}, {child_signal_.get(), POLLIN, 0}});
+    for (const Child& child : children_) {
+      if (child.is_starting) polled.push_back({child.starting.errors.get(), POLLIN, 0});
+    }
+    SBX_TRY(sys::poll(polled, Millis{-1}));
+    SBX_TRY(read_reports(std::span<const pollfd>(polled).subspan(2)));
+    if (polled[1].revents != 0) SBX_TRY(reap());
+    if (polled[0].revents != 0) SBX_TRY(serve_channel());
+  }
+}
+
+Status Agent::serve_channel() {
+  SBX_ASSIGN(ipc::Received received, channel_.receive(ipc::Wait::kNo));
+  if (auto* exec = std::get_if<ipc::Exec>(&received.message)) return handle(*exec, received.fds);
+  if (auto* signal = std::get_if<ipc::Signal>(&received.message)) {
+    handle(*signal);
+    return {};
+  }
+  if (auto* resize = std::get_if<ipc::Resize>(&received.message)) {
+    handle(*resize);
+    return {};
+  }
+  return Error(Errc::kProtocol, "a message that the agent does not take");
+}
+
+Status Agent::handle(ipc::Exec& request, std::span<const UniqueFd> fds) {
+  const ExecContext context{config_.rules, config_.join_fds, config_.own_binary};
+  Result<Starting> started = start_exec(request, fds, context);
+  if (!started.ok()) {
+    const Error& error = started.error();
+    return channel_.send(ipc::ExecFailed{request.id, false, error.message(), error.sys_errno()});
+  }
+  children_.push_back(
+      Child{request.id, std::move(request.cwd), std::move(started).value(), true, false, 0});
+  return {};
+}
+
+void Agent::handle(const ipc::Signal& request) {
+  if (request.id == 0) {
+    (void)::kill(-1, request.signo);  // every process of the namespace but ourselves
+    return;
+  }
+  const Child* child = find(request.id);
+  if (child == nullptr || child->has_exited) return;
+  // Before its setsid the child has no group of that number yet.
+  if (::kill(-child->starting.pid, request.signo) != 0) {
+    (void)::kill(child->starting.pid, request.signo);
+  }
+}
+
+void Agent::handle(const ipc::Resize& request) {
+  const Child* child = find(request.id);
+  if (child == nullptr || !child->starting.master.valid()) return;
+  (void)resize_pty(child->starting.master.get(), request.rows, request.cols);
+}
+
+Status Agent::reap() {
+  signalfd_siginfo info{};
+  while (::read(child_signal_.get(), &info, sizeof info) > 0) {
+  }
+  while (true) {
+    int status = 0;
+    const pid_t pid = ::waitpid(-1, &status, WNOHANG);
+    if (pid <= 0) return {};
+    const auto child = std::find_if(children_.begin(), children_.end(), [pid](const Child& c) {
+      return c.starting.pid == pid && !c.has_exited;
+    });
+    if (child == children_.end()) continue;  // an orphan that became ours
+    child->has_exited = true;
+    child->wait_status = status;
+    // Its report pipe has ended with it, so this cannot block.
+    if (child->is_starting) SBX_TRY(report(*child));
+    if (child->is_starting) continue;  // failed to start: already told
+    SBX_TRY(channel_.send(ipc::Exited{child->id, status}));
+    children_.erase(child);
+  }
+}
+
+Status Agent::read_reports(std::span<const pollfd> ready) {
+  for (const pollfd& entry : ready) {
+    if (entry.revents == 0) continue;
+    const auto child = std::find_if(children_.begin(), children_.end(), [&entry](const Child& c) {
+      return c.is_starting && c.starting.errors.get() == entry.fd;
+    });
+    if (child != children_.end()) SBX_TRY(report(*child));
+  }
+  // Those that never ran and are reaped have nothing more to say.
+  std::erase_if(children_, [](const Child& c) { return c.is_starting && c.has_exited; });
+  return {};
+}
+
+/// Tells how the start went, once. A child that never ran stays until it is reaped.
+Status Agent::report(Child& child) {
+  if (!child.starting.errors.valid()) return {};
+  const ExecFailure failure = read_report(child.starting, child.cwd);
+  child.starting.errors.reset();
+  if (failure.has_failed) {
+    return channel_.send(
+        ipc::ExecFailed{child.id, failure.is_program, failure.what, failure.error});
+  }
+  child.is_starting = false;
+  std::vector<int> fds;
+  if (child.starting.master.valid()) fds.push_back(child.starting.master.get());
+  return channel_.send(ipc::Started{child.id, child.starting.pid}, fds);
+}
+
+Child* Agent::find(uint32_t id) {
+  const auto child =
+      std::find_if(children_.begin(), children_.end(), [id](const Child& c) { return c.id == id; });
+  return child == children_.end() ? nullptr : &*child;
+}
+
+}  // namespace
+
+void run_agent(ipc::Channel channel, AgentConfig config) {
+  Agent agent(std::move(channel), std::move(config));
+  // Nobody is left to tell: the supervisor has gone or does not speak our language.
+  (void)agent.run();
+  ::_exit(0);
+}
+
+}  // namespace sbx::agent

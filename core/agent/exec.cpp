@@ -1,0 +1,304 @@
+// Exec: see exec.h.
+#include "core/agent/exec.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/agent/pty.h"
+#include "core/base/sys.h"
+#include "core/base/text.h"
+#include "core/confine/caps.h"
+#include "core/confine/landlock.h"
+#include "core/confine/rlimits.h"
+#include "core/confine/seccomp.h"
+
+namespace sbx::agent {
+
+namespace {
+
+enum class Stage : uint32_t {
+  kSession,
+  kTerminal,
+  kStdio,
+  kCgroup,
+  kWorkdir,
+  kLimits,
+  kIds,
+  kCapabilities,
+  kLandlock,
+  kSeccomp,
+  kOwnBinary,
+  kInterpreter,
+  kExec,
+};
+
+struct ExecReport {
+  Stage stage;
+  int32_t error;
+  uint32_t candidate;
+};
+
+/// All that the child needs, made before the fork.
+struct ChildPlan {
+  std::vector<char*> argv;
+  std::vector<char*> env;
+  std::vector<const char*> candidates;
+  const char* cwd = nullptr;
+  std::array<int, 3> stdio{-1, -1, -1};
+  bool has_terminal = false;
+  int report_fd = -1;
+  std::span<const UniqueFd> join_fds;
+  const PayloadRules* rules = nullptr;
+  FileId own_binary;
+};
+
+[[noreturn]] void fail_in_child(const ChildPlan& plan,
+                                Stage stage,
+                                int error,
+                                uint32_t candidate = 0) noexcept {
+  const ExecReport report{stage, error, candidate};
+  (void)!::write(plan.report_fd, &report, sizeof report);
+  ::_exit(127);
+}
+
+void reset_signals_in_child() noexcept {
+  struct sigaction action {};
+  action.sa_handler = SIG_DFL;
+  for (int signo = 1; signo < NSIG; ++signo) {
+    if (signo == SIGKILL || signo == SIGSTOP) continue;
+    (void)::sigaction(signo, &action, nullptr);  // 32 and 33 belong to libc: refused, unused
+  }
+  sigset_t none;
+  sigemptyset(&none);
+  (void)::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+void take_stdio_in_child(const ChildPlan& plan) noexcept {
+  if (::setsid() < 0) fail_in_child(plan, Stage::kSession, errno);
+  if (plan.has_terminal && ::ioctl(plan.stdio[0], TIOCSCTTY, 0) != 0) {
+    fail_in_child(plan, Stage::kTerminal, errno);
+  }
+  // The agent's own 0, 1 and 2 are open, so no source lies below 3 and none is overwritten.
+  for (int i = 0; i < 3; ++i) {
+    if (::dup2(plan.stdio[static_cast<size_t>(i)], i) < 0)
+      fail_in_child(plan, Stage::kStdio, errno);
+  }
+}
+
+void join_cgroup_in_child(const ChildPlan& plan) noexcept {
+  for (const UniqueFd& fd : plan.join_fds) {
+    ssize_t written = -1;
+    do {
+      written = ::write(fd.get(), "0", 1);
+    } while (written < 0 && errno == EINTR);
+    if (written != 1) fail_in_child(plan, Stage::kCgroup, errno);
+  }
+}
+
+void become_payload_in_child(const ChildPlan& plan) noexcept {
+  const PayloadRules& rules = *plan.rules;
+  if (rules.is_changing_ids) {
+    const int error = confine::become_user_in_child(rules.uid, rules.gid, true);
+    if (error != 0) fail_in_child(plan, Stage::kIds, error);
+  }
+  if (const int error = confine::drop_all_caps_in_child(rules.capabilities); error != 0) {
+    fail_in_child(plan, Stage::kCapabilities, error);
+  }
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) fail_in_child(plan, Stage::kIds, errno);
+  // A change of ids may have made this image of sbx dumpable again (fs.suid_dumpable).
+  if (::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) fail_in_child(plan, Stage::kIds, errno);
+}
+
+/// No magic link (/proc/self/fd/N) may lead the program out of its tree.
+void enter_workdir_in_child(const ChildPlan& plan) noexcept {
+  open_how how{};
+  how.flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+  how.resolve = RESOLVE_NO_MAGICLINKS;
+  const long fd = ::syscall(SYS_openat2, AT_FDCWD, plan.cwd, &how, sizeof how);
+  if (fd < 0 || ::fchdir(static_cast<int>(fd)) != 0) {
+    fail_in_child(plan, Stage::kWorkdir, errno);
+  }
+}
+
+/// Errors that let the search go on to the next directory of PATH, as execvp(3).
+bool is_search_error(int error) noexcept {
+  return error == ENOENT || error == ENOTDIR || error == EACCES;
+}
+
+/// Refuses our own binary whatever its name (/proc/self/exe is it until this exec).
+bool is_own_binary(const char* path, const FileId& own) noexcept {
+  struct stat info {};
+  return ::stat(path, &info) == 0 && info.st_dev == own.dev && info.st_ino == own.ino;
+}
+
+[[noreturn]] void exec_in_child(const ChildPlan& plan) noexcept {
+  ExecReport last{Stage::kExec, ENOENT, 0};
+  for (uint32_t i = 0; i < plan.candidates.size(); ++i) {
+    const char* path = plan.candidates[i];
+    if (is_own_binary(path, plan.own_binary)) fail_in_child(plan, Stage::kOwnBinary, EACCES, i);
+    (void)::execve(path, plan.argv.data(), plan.env.data());
+    const int error = errno;
+    if (error == ENOENT && ::access(path, F_OK) == 0) {
+      fail_in_child(plan, Stage::kInterpreter, error, i);
+    }
+    // A permission problem is worth more to the user than the "not found" of a later directory.
+    if (last.error != EACCES) last = {Stage::kExec, error, i};
+    if (!is_search_error(error)) break;
+  }
+  fail_in_child(plan, last.stage, last.error, last.candidate);
+}
+
+[[noreturn]] void run_child_in_child(const ChildPlan& plan) noexcept {
+  const PayloadRules& rules = *plan.rules;
+  reset_signals_in_child();
+  take_stdio_in_child(plan);
+  join_cgroup_in_child(plan);
+  // Everything but the three streams goes at exec; the report pipe is close-on-exec already.
+  if (::syscall(SYS_close_range, 3U, ~0U, 4U /* CLOSE_RANGE_CLOEXEC */) != 0) {
+    fail_in_child(plan, Stage::kStdio, errno);
+  }
+  if (const int error = confine::apply_rlimits_in_child(rules.rlimits); error != 0) {
+    fail_in_child(plan, Stage::kLimits, error);
+  }
+  become_payload_in_child(plan);
+  enter_workdir_in_child(plan);
+  if (rules.is_using_landlock) {
+    if (const int error = confine::landlock_only_beneath_root_in_child(); error != 0) {
+      fail_in_child(plan, Stage::kLandlock, error);
+    }
+  }
+  const auto profile =
+      rules.is_nesting ? confine::SeccompProfile::kNesting : confine::SeccompProfile::kDefault;
+  if (const int error = confine::install_seccomp_in_child(profile); error != 0) {
+    fail_in_child(plan, Stage::kSeccomp, error);
+  }
+  exec_in_child(plan);
+}
+
+/// The paths that argv[0] may mean, in the order in which they are tried.
+std::vector<std::string> find_candidates(const ipc::Exec& request) {
+  const std::string& name = request.argv.front();
+  if (name.find('/') != std::string::npos) return {name};
+  std::string_view path = "/usr/local/bin:/usr/bin:/bin";
+  for (const std::string& entry : request.env) {
+    if (entry.starts_with("PATH=")) path = std::string_view(entry).substr(5);
+  }
+  std::vector<std::string> candidates;
+  for (const std::string_view dir : text::split(path, ':')) {
+    // An empty field means the current directory for execvp(3); that trap is not set here.
+    if (!dir.empty() && !name.empty()) candidates.push_back(text::cat(dir, "/", name));
+  }
+  if (candidates.empty()) candidates.push_back(name);
+  return candidates;
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& strings) {
+  std::vector<char*> out;
+  out.reserve(strings.size() + 1);
+  // execve(2) takes char* for history's sake and does not write.
+  for (const std::string& s : strings)
+    out.push_back(const_cast<char*>(s.c_str()));  // NOLINT
+  out.push_back(nullptr);
+  return out;
+}
+
+std::string describe(const ExecReport& report, const Starting& starting, const std::string& cwd) {
+  const std::string program =
+      report.candidate < starting.candidates.size() ? starting.candidates[report.candidate] : "?";
+  switch (report.stage) {
+    case Stage::kSession:
+      return "start a session for the program";
+    case Stage::kTerminal:
+      return "make the terminal the program's own";
+    case Stage::kStdio:
+      return "hand the program its streams";
+    case Stage::kCgroup:
+      return "put the program into its cgroup";
+    case Stage::kWorkdir:
+      return text::cat("working directory ", cwd);
+    case Stage::kLimits:
+      return "set the program's resource limits";
+    case Stage::kIds:
+      return "give the program its user id";
+    case Stage::kCapabilities:
+      return "drop capabilities";
+    case Stage::kLandlock:
+      return "apply Landlock";
+    case Stage::kSeccomp:
+      return "install the system call filter";
+    case Stage::kOwnBinary:
+      return text::cat(program, " is the sandbox's own binary");
+    case Stage::kInterpreter:
+      return text::cat(program, ": its interpreter (the #! line, or the ELF loader)");
+    case Stage::kExec:
+      // Not found anywhere: the name that was asked for says more than the last place tried.
+      if (report.error == ENOENT && starting.candidates.size() > 1) {
+        return program.substr(program.rfind('/') + 1);
+      }
+      return program;
+  }
+  return "exec";
+}
+
+}  // namespace
+
+Result<Starting> start_exec(const ipc::Exec& request,
+                            std::span<const UniqueFd> stdio,
+                            const ExecContext& context) {
+  if (request.argv.empty()) return Error(Errc::kUsage, "no program to run");
+  Starting starting;
+  starting.candidates = find_candidates(request);
+  Pty pty;
+  ChildPlan plan;
+  if (request.tty) {
+    SBX_ASSIGN(pty, open_pty(request.rows, request.cols, context.rules.uid, context.rules.gid));
+    plan.stdio = {pty.slave.get(), pty.slave.get(), pty.slave.get()};
+    plan.has_terminal = true;
+  } else {
+    if (stdio.size() != 3) return Error(Errc::kProtocol, "exec without its three descriptors");
+    for (size_t i = 0; i < 3; ++i)
+      plan.stdio[i] = stdio[i].get();
+  }
+  SBX_ASSIGN(sys::Pipe report, sys::pipe());
+  plan.argv = pointers(request.argv);
+  plan.env = pointers(request.env);
+  for (const std::string& path : starting.candidates)
+    plan.candidates.push_back(path.c_str());
+  plan.cwd = request.cwd.c_str();
+  plan.report_fd = report.w.get();
+  plan.join_fds = context.join_fds;
+  plan.rules = &context.rules;
+  plan.own_binary = context.own_binary;
+  const pid_t pid = ::fork();
+  if (pid < 0) return sys_error("fork the program");
+  if (pid == 0) run_child_in_child(plan);
+  starting.pid = pid;
+  starting.errors = std::move(report.r);
+  starting.master = std::move(pty.master);
+  return starting;
+}
+
+ExecFailure read_report(const Starting& starting, const std::string& cwd) {
+  ExecReport report{};
+  const Result<size_t> got = sys::read(
+      starting.errors.get(), std::as_writable_bytes(std::span<ExecReport, 1>(&report, 1)));
+  if (!got.ok() || got.value() == 0) return {};
+  if (got.value() != sizeof report) return {true, false, "read why the program did not start", EIO};
+  const bool is_program = report.stage >= Stage::kOwnBinary;
+  return {true, is_program, describe(report, starting, cwd), report.error};
+}
+
+}  // namespace sbx::agent

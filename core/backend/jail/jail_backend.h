@@ -1,0 +1,13 @@
+// Jail backend: the row of the backend table that runs jobs in Linux namespaces.
+#pragma once
+
+#include <memory>
+
+#include "core/backend/backend.h"
+
+namespace sbx::jail {
+
+/// Looks at the host (some dozen reads) and plans; see Backend::plan.
+Result<std::unique_ptr<backend::Plan>> plan_jail(const backend::LaunchRequest& request);
+
+}  // namespace sbx::jail

@@ -1,0 +1,206 @@
+// Jail codec: see jail_codec.h.
+#include "core/backend/jail/jail_codec.h"
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "core/ipc/codec.h"
+
+namespace sbx::jail {
+
+namespace {
+
+using confine::BindKind;
+using confine::BindMode;
+using ipc::Reader;
+using ipc::Writer;
+
+constexpr uint32_t kMaxSteps = 100'000;
+
+struct StepWriter {
+  Writer& w;
+  void operator()(const confine::NewRoot& s) const { w.u64(s.size.v); }
+  void operator()(const confine::MakeDir& s) const {
+    w.str(s.path);
+    w.u32(s.mode);
+    w.i32(s.owner);
+  }
+  void operator()(const confine::MakeFile& s) const {
+    w.str(s.path);
+    w.str(s.content);
+    w.u32(s.mode);
+  }
+  void operator()(const confine::MakeLink& s) const {
+    w.str(s.path);
+    w.str(s.target);
+  }
+  void operator()(const confine::Bind& s) const {
+    w.str(s.source);
+    w.str(s.beneath);
+    w.i32(s.source_fd);
+    w.str(s.path);
+    w.u8(static_cast<uint8_t>(s.kind));
+    w.u8(static_cast<uint8_t>(s.mode));
+  }
+  void operator()(const confine::Scratch& s) const {
+    w.u64(s.size.v);
+    w.u64(s.inodes);
+    w.u32(static_cast<uint32_t>(s.dirs.size()));
+    for (const confine::ScratchDir& dir : s.dirs) {
+      w.str(dir.path);
+      w.u32(dir.mode);
+      w.i32(dir.owner);
+    }
+  }
+  void operator()(const confine::Proc& s) const { w.str(s.path); }
+  void operator()(const confine::DevPts& s) const { w.str(s.path); }
+  void operator()(const confine::Mask& s) const { w.str(s.path); }
+  void operator()(const confine::Freeze& s) const { w.str(s.path); }
+  void operator()(const confine::ForbidUserNamespaces& /*s*/) const {}
+  void operator()(const confine::Hostname& s) const { w.str(s.name); }
+  void operator()(const confine::Loopback& /*s*/) const {}
+  void operator()(const confine::EnterRoot& /*s*/) const {}
+};
+
+void read_into(Reader& r, confine::NewRoot& s) {
+  s.size.v = r.u64();
+}
+void read_into(Reader& r, confine::MakeDir& s) {
+  s.path = r.str();
+  s.mode = r.u32();
+  s.owner = r.i32();
+}
+void read_into(Reader& r, confine::MakeFile& s) {
+  s.path = r.str();
+  s.content = r.str();
+  s.mode = r.u32();
+}
+void read_into(Reader& r, confine::MakeLink& s) {
+  s.path = r.str();
+  s.target = r.str();
+}
+void read_into(Reader& r, confine::Bind& s) {
+  s.source = r.str();
+  s.beneath = r.str();
+  s.source_fd = r.i32();
+  s.path = r.str();
+  s.kind =
+      static_cast<BindKind>(std::min<uint8_t>(r.u8(), static_cast<uint8_t>(BindKind::kDevice)));
+  s.mode = r.u8() == 0 ? BindMode::kReadOnly : BindMode::kReadWrite;
+}
+void read_into(Reader& r, confine::Scratch& s) {
+  s.size.v = r.u64();
+  s.inodes = r.u64();
+  const uint32_t count = r.u32();
+  for (uint32_t i = 0; i < count && r.ok(); ++i) {
+    confine::ScratchDir dir;
+    dir.path = r.str();
+    dir.mode = r.u32();
+    dir.owner = r.i32();
+    s.dirs.push_back(std::move(dir));
+  }
+}
+void read_into(Reader& r, confine::Proc& s) {
+  s.path = r.str();
+}
+void read_into(Reader& r, confine::DevPts& s) {
+  s.path = r.str();
+}
+void read_into(Reader& r, confine::Mask& s) {
+  s.path = r.str();
+}
+void read_into(Reader& r, confine::Freeze& s) {
+  s.path = r.str();
+}
+void read_into(Reader& /*r*/, confine::ForbidUserNamespaces& /*s*/) {}
+void read_into(Reader& r, confine::Hostname& s) {
+  s.name = r.str();
+}
+void read_into(Reader& /*r*/, confine::Loopback& /*s*/) {}
+void read_into(Reader& /*r*/, confine::EnterRoot& /*s*/) {}
+
+template <size_t I = 0>
+bool read_step(uint8_t index, Reader& reader, std::vector<confine::Step>& out) {
+  if constexpr (I < std::variant_size_v<confine::Step>) {
+    if (index != I) return read_step<I + 1>(index, reader, out);
+    std::variant_alternative_t<I, confine::Step> step;
+    read_into(reader, step);
+    out.emplace_back(std::move(step));
+    return true;
+  } else {
+    return false;
+  }
+}
+
+void write_rules(Writer& w, const agent::PayloadRules& rules) {
+  w.u32(rules.uid);
+  w.u32(rules.gid);
+  w.u8(rules.is_changing_ids ? 1 : 0);
+  w.u64(rules.capabilities);
+  w.u8(rules.is_nesting ? 1 : 0);
+  w.u8(rules.is_using_landlock ? 1 : 0);
+  w.u8(static_cast<uint8_t>(rules.rlimits.count));
+  for (size_t i = 0; i < rules.rlimits.count; ++i) {
+    const confine::RlimitSet::Entry& entry = rules.rlimits.entries[i];
+    w.i32(entry.resource);
+    w.u64(entry.value.rlim_cur);
+    w.u64(entry.value.rlim_max);
+  }
+}
+
+bool read_rules(Reader& r, agent::PayloadRules& rules) {
+  rules.uid = r.u32();
+  rules.gid = r.u32();
+  rules.is_changing_ids = r.u8() != 0;
+  rules.capabilities = r.u64();
+  rules.is_nesting = r.u8() != 0;
+  rules.is_using_landlock = r.u8() != 0;
+  const size_t count = r.u8();
+  if (count > rules.rlimits.entries.size()) return false;
+  rules.rlimits.count = count;
+  for (size_t i = 0; i < count; ++i) {
+    confine::RlimitSet::Entry& entry = rules.rlimits.entries[i];
+    entry.resource = r.i32();
+    entry.value.rlim_cur = r.u64();
+    entry.value.rlim_max = r.u64();
+  }
+  return r.ok();
+}
+
+}  // namespace
+
+std::string encode_init_plan(const InitPlan& plan) {
+  Writer w;
+  w.u8(plan.has_id_range ? 1 : 0);
+  write_rules(w, plan.rules);
+  w.u32(plan.join_fds);
+  w.u32(plan.held_fds);
+  w.u32(plan.source_fds);
+  w.u32(static_cast<uint32_t>(plan.steps.size()));
+  for (const confine::Step& step : plan.steps) {
+    w.u8(static_cast<uint8_t>(step.index()));
+    std::visit(StepWriter{w}, step);
+  }
+  return w.take();
+}
+
+Result<InitPlan> decode_init_plan(std::string_view bytes) {
+  InitPlan plan;
+  Reader r(bytes);
+  plan.has_id_range = r.u8() != 0;
+  const bool has_rules = read_rules(r, plan.rules);
+  plan.join_fds = r.u32();
+  plan.held_fds = r.u32();
+  plan.source_fds = r.u32();
+  const uint32_t count = r.u32();
+  bool is_good = has_rules && r.ok() && count <= kMaxSteps;
+  for (uint32_t i = 0; i < count && is_good; ++i) {
+    is_good = read_step(r.u8(), r, plan.steps) && r.ok();
+  }
+  if (!is_good || !r.done()) return Error(Errc::kProtocol, "the set-up plan is malformed");
+  return plan;
+}
+
+}  // namespace sbx::jail

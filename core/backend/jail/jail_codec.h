@@ -1,0 +1,28 @@
+// Jail codec: what PID 1 needs to know, as the bytes that Setup carries.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/agent/rules.h"
+#include "core/base/result.h"
+#include "core/confine/mount_op.h"
+
+namespace sbx::jail {
+
+/// Descriptors come with the message in the order join, held, sources.
+struct InitPlan {
+  bool has_id_range = false;  ///< become 0 of the range before the first step
+  agent::PayloadRules rules;
+  uint32_t join_fds = 0;
+  uint32_t held_fds = 0;
+  uint32_t source_fds = 0;
+  std::vector<confine::Step> steps;
+};
+
+std::string encode_init_plan(const InitPlan& plan);
+/// kProtocol when the bytes are not exactly one plan.
+Result<InitPlan> decode_init_plan(std::string_view bytes);
+
+}  // namespace sbx::jail

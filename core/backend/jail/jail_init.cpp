@@ -1,0 +1,127 @@
+// Jail init: see jail_init.h.
+//
+// Theory of operation. In this order:
+//   1. die with the supervisor, block signals, drop every inherited descriptor but the link, so
+//      that nothing of the caller's (files, terminal) is reachable from here on
+//   2. wait for Setup; the supervisor has written our id maps by then
+//   3. become undumpable: /proc/1 of us shows nothing, whatever ids the job has
+//   4. with an id range become 0 of it, or new files would belong to ids that do not exist inside
+//   5. the plan's steps; the first that fails is reported with its text, and nothing runs
+//   6. hand out the working directory, say Ready, serve as the agent.
+#include "core/backend/jail/jail_init.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <iterator>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/agent/agent.h"
+#include "core/backend/jail/jail_codec.h"
+#include "core/base/sys.h"
+#include "core/confine/mount_exec.h"
+#include "core/ipc/channel.h"
+
+namespace sbx::jail {
+
+namespace {
+
+Status leave_caller(UniqueFd& link) {
+  (void)::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  sigset_t all;
+  sigfillset(&all);
+  (void)::sigprocmask(SIG_SETMASK, &all, nullptr);
+  SBX_ASSIGN(UniqueFd null, sys::open("/dev/null", O_RDWR));
+  for (int fd = 0; fd < 3; ++fd)
+    SBX_TRY(sys::dup_onto(null.get(), fd, false));
+  (void)null.release();  // its number is closed, or taken by the link, below
+  if (link.get() != kLinkFd) {
+    SBX_TRY(sys::dup_onto(link.get(), kLinkFd, true));
+    (void)link.release();  // its old number is closed below
+    link.reset(kLinkFd);
+  } else {
+    (void)::fcntl(kLinkFd, F_SETFD, FD_CLOEXEC);
+  }
+  return sys::close_range(kLinkFd + 1, ~0U);
+}
+
+Status become_inner_root() {
+  if (::syscall(SYS_setresgid, 0, 0, 0) != 0) return sys_error("become group 0 of the sandbox");
+  if (::syscall(SYS_setgroups, 0, nullptr) != 0) return sys_error("drop supplementary groups");
+  if (::syscall(SYS_setresuid, 0, 0, 0) != 0) return sys_error("become user 0 of the sandbox");
+  return {};
+}
+
+/// Moves `count` descriptors from `all`, from `*next` on.
+std::vector<UniqueFd> take(std::vector<UniqueFd>& all, size_t& next, uint32_t count) {
+  std::vector<UniqueFd> out;
+  for (uint32_t i = 0; i < count && next < all.size(); ++i)
+    out.push_back(std::move(all[next++]));
+  return out;
+}
+
+[[noreturn]] void fail(ipc::Channel& channel, std::string step, const Error& error) {
+  (void)channel.send(ipc::SetupFailed{std::move(step), error.message(), error.sys_errno()});
+  ::_exit(1);
+}
+
+Result<agent::FileId> own_binary() {
+  struct stat info {};
+  if (::stat("/proc/self/exe", &info) != 0) return sys_error("stat our own binary");
+  return agent::FileId{info.st_dev, info.st_ino};
+}
+
+/// Everything up to Ready. Failures of the plan's own steps do not return.
+Result<agent::AgentConfig> set_up(ipc::Channel& channel) {
+  SBX_ASSIGN(ipc::Received received, channel.receive(ipc::Wait::kYes));
+  const auto* setup = std::get_if<ipc::Setup>(&received.message);
+  if (setup == nullptr || setup->version != ipc::kProtocolVersion) {
+    return Error(Errc::kProtocol, "the first message is not a set-up of our version");
+  }
+  SBX_ASSIGN(InitPlan plan, decode_init_plan(setup->plan));
+  size_t next = 0;
+  agent::AgentConfig config;
+  config.join_fds = take(received.fds, next, plan.join_fds);
+  config.held = take(received.fds, next, plan.held_fds);
+  const std::vector<UniqueFd> sources = take(received.fds, next, plan.source_fds);
+  config.rules = plan.rules;
+  if (plan.has_id_range) SBX_TRY(become_inner_root());
+  // After the change of ids, which may set it again (prctl(2), PR_SET_DUMPABLE).
+  SBX_TRY(sys::prctl("make PID 1 undumpable", PR_SET_DUMPABLE, 0));
+  SBX_ASSIGN(config.own_binary, own_binary());
+  ::umask(022);
+  SBX_TRY(confine::MountExecutor::isolate_propagation());
+  confine::MountExecutor executor(sources);
+  for (const confine::Step& step : plan.steps) {
+    if (const Status done = executor.execute(step); !done.ok()) {
+      fail(channel, confine::to_text(step), done.error());
+    }
+  }
+  const UniqueFd work_dir = executor.take_work_dir();
+  const int fds[] = {work_dir.get()};
+  SBX_TRY(channel.send(ipc::Ready{},
+                       work_dir.valid() ? std::span<const int>(fds) : std::span<const int>()));
+  return config;
+}
+
+}  // namespace
+
+void jail_init_main(UniqueFd link) {
+  const Status left = leave_caller(link);
+  ipc::Channel channel(std::move(link), ipc::Side::kAgent);
+  if (!left.ok()) fail(channel, "leave the caller's descriptors", left.error());
+  Result<agent::AgentConfig> config = set_up(channel);
+  if (!config.ok()) fail(channel, "prepare PID 1", config.error());
+  agent::run_agent(std::move(channel), std::move(config).value());
+}
+
+}  // namespace sbx::jail

@@ -1,0 +1,298 @@
+// Jail launch: see jail_launch.h.
+//
+// Theory of operation. In this order:
+//   1. claim ids and make the cgroups: both are on record before a process exists
+//   2. open what the job's ids could not reach (root only), as detached mounts with mapped owners
+//   3. clone3 with every namespace at once; the child waits for its Setup message
+//   4. write the id maps from outside, then send Setup with all descriptors
+//   5. PID 1 does the rest; its messages go to whoever holds the Sandbox.
+#include "core/backend/jail/jail_launch.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/mount.h>
+#include <linux/sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/backend/jail/jail_codec.h"
+#include "core/backend/jail/jail_init.h"
+#include "core/base/sys.h"
+#include "core/base/text.h"
+#include "core/confine/idmap.h"
+#include "core/confine/mount_exec.h"
+#include "core/host/facts.h"
+#include "core/host/paths.h"
+#include "core/ipc/channel.h"
+
+namespace sbx::jail {
+
+namespace {
+
+constexpr uint64_t kNamespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET |
+                                 CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+/// How long a killed namespace may take to become empty.
+constexpr Millis kEndDeadline{10'000};
+
+class Link final : public backend::AgentLink {
+ public:
+  explicit Link(ipc::Channel channel) : channel_(std::move(channel)) {}
+  int fd() const override { return channel_.fd(); }
+  Status send(const ipc::Message& message, std::span<const int> fds) override {
+    return channel_.send(message, fds);
+  }
+  Result<ipc::Received> receive() override { return channel_.receive(ipc::Wait::kNo); }
+
+ private:
+  ipc::Channel channel_;
+};
+
+class Jail final : public backend::Sandbox {
+ public:
+  Jail(ipc::Channel channel, UniqueFd pidfd, confine::Cgroup cgroup)
+      : link_(std::move(channel)), pidfd_(std::move(pidfd)), cgroup_(std::move(cgroup)) {}
+  ~Jail() override { (void)finish(); }
+
+  backend::AgentLink& agent() override { return link_; }
+  int exit_fd() const override { return pidfd_.get(); }
+  int64_t stream_owner() const override { return stream_owner_; }
+  Status kill() override;
+  Result<backend::FinalState> finish() override;
+  std::span<const backend::InputMount> copies_needed() const override { return copies_; }
+
+  void set_stream_owner(int64_t owner) { stream_owner_ = owner; }
+  void set_copies(std::vector<backend::InputMount> copies) { copies_ = std::move(copies); }
+  void hold(confine::IdRange range) { range_ = std::move(range); }
+
+ private:
+  Link link_;
+  UniqueFd pidfd_;
+  confine::Cgroup cgroup_;
+  std::optional<confine::IdRange> range_;
+  std::vector<backend::InputMount> copies_;
+  int64_t stream_owner_ = -1;
+  bool is_reaped_ = false;
+  backend::FinalState final_;
+};
+
+Status Jail::kill() {
+  if (is_reaped_) return {};
+  return sys::pidfd_send_signal(pidfd_.get(), SIGKILL);
+}
+
+Result<backend::FinalState> Jail::finish() {
+  if (is_reaped_) return final_;
+  SBX_TRY(kill());
+  // The kernel reports PID 1's end only when every process of its namespace is gone
+  // (pid_namespaces(7)), so this wait is the proof that nothing survives.
+  std::array<pollfd, 1> polled{{{pidfd_.get(), POLLIN, 0}}};
+  SBX_ASSIGN(const int ready, sys::poll(polled, kEndDeadline));
+  if (ready == 0) return Error(Errc::kTimeout, "the sandbox's processes do not end");
+  SBX_ASSIGN([[maybe_unused]] const siginfo_t info, sys::waitid_pidfd(pidfd_.get(), WEXITED));
+  is_reaped_ = true;
+  if (auto kills = cgroup_.oom_kills(); kills.ok()) final_.oom_kills = kills.value();
+  if (auto denied = cgroup_.pids_denied(); denied.ok()) final_.pids_denied = denied.value();
+  if (auto usage = cgroup_.usage(); usage.ok()) final_.usage = usage.value();
+  range_.reset();
+  SBX_TRY(cgroup_.remove());
+  return final_;
+}
+
+/// Child side of InitMode::kExecClone: a read-only, detached clone of our own file is what runs, so
+/// that neither /proc/self/exe nor anything else inside leads to the host's file through a mount
+/// that could be written.
+[[noreturn]] void exec_clone(const std::string& binary, const UniqueFd& link) {
+  const Status done = [&]() -> Status {
+    SBX_TRY(confine::MountExecutor::isolate_propagation());
+    SBX_ASSIGN(const UniqueFd tree, sys::open_tree(AT_FDCWD, binary, OPEN_TREE_CLONE));
+    mount_attr attr{};
+    attr.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+    SBX_TRY(sys::mount_setattr(tree.get(), "", AT_EMPTY_PATH, attr));
+    SBX_ASSIGN(const struct stat now, sys::fstat(tree.get()));
+    struct stat own {};
+    if (::stat("/proc/self/exe", &own) != 0 || own.st_dev != now.st_dev ||
+        own.st_ino != now.st_ino) {
+      return Error(Errc::kDenied, text::cat(binary, " was replaced while sbx started"));
+    }
+    // An exec as a non-zero id drops capabilities; ambient ones stay (capabilities(7)).
+    std::array<__user_cap_data_struct, 2> caps{};
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    if (::syscall(SYS_capget, &header, caps.data()) != 0) return sys_error("capget");
+    for (__user_cap_data_struct& word : caps)
+      word.inheritable = word.permitted;
+    if (::syscall(SYS_capset, &header, caps.data()) != 0) return sys_error("capset");
+    for (unsigned long cap = 0; cap <= CAP_LAST_CAP; ++cap) {
+      (void)::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0);
+    }
+    SBX_TRY(sys::dup_onto(link.get(), kLinkFd, false));
+    std::string name = "sbx";
+    std::string role = kInitRole;
+    const std::array<char*, 3> argv{name.data(), role.data(), nullptr};
+    const std::array<char*, 1> env{nullptr};
+    return sys::execveat(tree.get(), "", argv.data(), env.data(), AT_EMPTY_PATH);
+  }();
+  ipc::Channel channel(UniqueFd(link.get()), ipc::Side::kAgent);
+  (void)channel.send(ipc::SetupFailed{
+      "run PID 1 from a read-only clone of sbx", done.error().message(), done.error().sys_errno()});
+  ::_exit(1);
+}
+
+/// Maps the owner of `mount` to the job's id. kUnsupported when its file system cannot.
+Status map_owner(int mount, uint32_t job_host_id) {
+  SBX_ASSIGN(const struct stat info, sys::fstat(mount));
+  const confine::IdMap uid{info.st_uid, job_host_id, 1};
+  const confine::IdMap gid{info.st_gid, job_host_id, 1};
+  SBX_ASSIGN(const UniqueFd userns, confine::idmap_userns({&uid, 1}, {&gid, 1}));
+  mount_attr attr{};
+  attr.attr_set = MOUNT_ATTR_IDMAP;
+  attr.userns_fd = static_cast<__u64>(userns.get());
+  return sys::mount_setattr(mount, "", AT_EMPTY_PATH | AT_RECURSIVE, attr);
+}
+
+bool can_others_read(int mount) {
+  const Result<struct stat> info = sys::fstat(mount);
+  if (!info.ok()) return false;
+  return !S_ISDIR(info.value().st_mode) && (info.value().st_mode & S_IROTH) != 0;
+}
+
+struct OpenedSources {
+  std::vector<UniqueFd> mounts;
+  std::vector<backend::InputMount> copies;
+};
+
+/// Opens the sources that only the parent can reach, owners mapped to the job. An input whose file
+/// system cannot map owners is left to be copied: its Bind goes from the plan.
+Result<OpenedSources> open_sources(JailPlan& plan, uint32_t job_host_id) {
+  OpenedSources out;
+  std::vector<size_t> dropped;
+  for (size_t i = 0; i < plan.sources.size(); ++i) {
+    const SourceMount& source = plan.sources[i];
+    SBX_ASSIGN(UniqueFd mount, confine::open_source(source.path, source.beneath));
+    const Status mapped = map_owner(mount.get(), job_host_id);
+    if (!mapped.ok() &&
+        !(source.mode == confine::BindMode::kReadOnly && can_others_read(mount.get()))) {
+      if (!source.is_input) {
+        return Error(Errc::kUnsupported,
+                     text::cat("mount ",
+                               source.path,
+                               ": its file system cannot map owners: ",
+                               mapped.error().message()))
+            .with_hint("copy it in with -i, or run sbx as the owner of the files");
+      }
+      out.copies.push_back(plan.inputs[i]);
+      dropped.push_back(source.step);
+    }
+    out.mounts.push_back(std::move(mount));
+  }
+  for (auto step = dropped.rbegin(); step != dropped.rend(); ++step) {
+    // With the empty object that the bind would cover, made by the step before it.
+    const auto at = plan.steps.begin() + static_cast<std::ptrdiff_t>(*step);
+    plan.steps.erase(at - 1, at + 1);
+  }
+  return out;
+}
+
+struct Child {
+  pid_t pid = -1;
+  UniqueFd pidfd;
+  UniqueFd link;  ///< host end
+};
+
+Result<Child> clone_init(const JailPlan& plan) {
+  SBX_ASSIGN(sys::SocketPair pair, sys::socketpair_seqpacket());
+  int pidfd = -1;
+  clone_args args{};
+  args.flags = kNamespaces | CLONE_PIDFD;
+  args.pidfd = reinterpret_cast<uint64_t>(&pidfd);
+  args.exit_signal = SIGCHLD;
+  Result<pid_t> pid = sys::clone3(args);
+  if (!pid.ok()) {
+    return host::explain_userns_failure(pid.error().sys_errno());
+  }
+  if (pid.value() == 0) {
+    pair.a.reset();
+    if (plan.init == InitMode::kExecClone) exec_clone(plan.binary, pair.b);
+    jail_init_main(std::move(pair.b));
+  }
+  return Child{pid.value(), UniqueFd(pidfd), std::move(pair.a)};
+}
+
+Status write_maps(const JailPlan& plan, pid_t pid, const std::optional<confine::IdRange>& range) {
+  if (range.has_value()) {
+    const confine::IdMap map{0, range->base(), confine::IdRange::kCount};
+    return confine::write_idmaps(pid, {&map, 1}, {&map, 1}, false);
+  }
+  const confine::IdMap uid{kJobId, plan.own_uid, 1};
+  const confine::IdMap gid{kJobId, plan.own_gid, 1};
+  return confine::write_idmaps(pid, {&uid, 1}, {&gid, 1}, true);
+}
+
+Status send_setup(ipc::Channel& channel,
+                  const JailPlan& plan,
+                  const confine::Cgroup& cgroup,
+                  const std::optional<confine::IdRange>& range,
+                  std::span<const UniqueFd> sources) {
+  InitPlan init;
+  init.has_id_range = plan.has_id_range;
+  init.rules = plan.rules;
+  init.steps = plan.steps;
+  std::vector<int> fds;
+  for (const UniqueFd& fd : cgroup.join_fds())
+    fds.push_back(fd.get());
+  init.join_fds = static_cast<uint32_t>(fds.size());
+  if (range.has_value()) {
+    fds.push_back(range->fd());
+    init.held_fds = 1;
+  }
+  for (const UniqueFd& fd : sources)
+    fds.push_back(fd.get());
+  init.source_fds = static_cast<uint32_t>(sources.size());
+  if (fds.size() > ipc::kMaxFds) {
+    return Error(Errc::kUsage, "too many inputs and mounts")
+        .with_hint("put them into one directory and pass that with -i");
+  }
+  return channel.send(ipc::Setup{ipc::kProtocolVersion, encode_init_plan(init)}, fds);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<backend::Sandbox>> launch(JailPlan& plan) {
+  std::optional<confine::IdRange> range;
+  if (plan.has_id_range) {
+    SBX_ASSIGN(const std::string dir, host::id_claim_dir());
+    SBX_ASSIGN(range, confine::IdRange::claim(dir));
+  }
+  SBX_ASSIGN(confine::Cgroup cgroup, confine::Cgroup::create(plan.layout, plan.cgroup));
+  for (const confine::InForce& held : cgroup.in_force()) {
+    for (confine::InForce& expected : plan.expected) {
+      if (expected.limit == held.limit) expected = held;
+    }
+  }
+  const uint32_t job_host_id = range.has_value() ? range->base() + kJobId : plan.own_uid;
+  SBX_ASSIGN(OpenedSources sources, open_sources(plan, job_host_id));
+  SBX_ASSIGN(Child child, clone_init(plan));
+  ipc::Channel channel(std::move(child.link), ipc::Side::kHost);
+  const Status mapped = write_maps(plan, child.pid, range);
+  const Status sent =
+      mapped.ok() ? send_setup(channel, plan, cgroup, range, sources.mounts) : Status();
+  auto jail = std::make_unique<Jail>(std::move(channel), std::move(child.pidfd), std::move(cgroup));
+  if (!mapped.ok()) return host::explain_userns_failure(mapped.error().sys_errno());
+  SBX_TRY(sent);
+  if (range.has_value()) {
+    jail->set_stream_owner(job_host_id);
+    jail->hold(std::move(*range));
+  }
+  jail->set_copies(std::move(sources.copies));
+  return std::unique_ptr<backend::Sandbox>(std::move(jail));
+}
+
+}  // namespace sbx::jail

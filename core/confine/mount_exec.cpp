@@ -1,0 +1,288 @@
+// Mount executor: see mount_exec.h.
+#include "core/confine/mount_exec.h"
+
+#include <fcntl.h>
+#include <linux/mount.h>
+#include <linux/openat2.h>
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "core/base/sys.h"
+#include "core/base/text.h"
+
+namespace sbx::confine {
+
+namespace {
+
+// umount2(2) and mount(2) flags that <linux/mount.h> lacks (it cannot be mixed with sys/mount.h).
+constexpr int kDetach = 2;                // MNT_DETACH
+constexpr uint64_t kPrivate = 1UL << 18;  // MS_PRIVATE
+constexpr std::string_view kStaging = "/proc";
+constexpr unsigned kNullMajor = 1;
+constexpr unsigned kNullMinor = 3;
+
+constexpr uint64_t kQuiet = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
+
+std::string relative(const std::string& path) {
+  const size_t start = path.find_first_not_of('/');
+  return start == std::string::npos ? "." : path.substr(start);
+}
+
+Status set_attributes(int mount_fd, uint64_t set, unsigned flags, const std::string& what) {
+  mount_attr attr{};
+  attr.attr_set = set;
+  auto done = sys::mount_setattr(mount_fd, "", flags | AT_EMPTY_PATH, attr);
+  if (!done.ok()) return std::move(done).error().prefixed(what);
+  return {};
+}
+
+Status set_owner(int dirfd, const std::string& name, int32_t owner) {
+  if (owner == kKeepOwner) return {};
+  return sys::fchownat(
+      dirfd, name, static_cast<uid_t>(owner), static_cast<gid_t>(owner), AT_SYMLINK_NOFOLLOW);
+}
+
+/// mkdirat + exact mode + owner; the umask must not matter.
+Status make_dir(int dirfd, const std::string& name, uint32_t mode, int32_t owner) {
+  SBX_TRY(sys::mkdirat(dirfd, name, mode));
+  if (::fchmodat(dirfd, name.c_str(), mode, 0) != 0) return sys_error(text::cat("chmod ", name));
+  return set_owner(dirfd, name, owner);
+}
+
+struct FsOption {
+  std::string key;
+  std::string value;
+};
+
+Result<UniqueFd> new_mount(const std::string& type,
+                           std::span<const FsOption> options,
+                           unsigned attributes) {
+  SBX_ASSIGN(const UniqueFd context, sys::fsopen(type));
+  for (const FsOption& option : options) {
+    SBX_TRY(sys::fsconfig_set_string(context.get(), option.key, option.value));
+  }
+  SBX_TRY(sys::fsconfig_create(context.get()));
+  return sys::fsmount(context.get(), attributes);
+}
+
+}  // namespace
+
+Result<UniqueFd> open_source(const std::string& source, const std::string& beneath) {
+  if (beneath.empty()) {
+    return sys::open_tree(AT_FDCWD, source, OPEN_TREE_CLONE | AT_RECURSIVE);
+  }
+  if (source != beneath && !source.starts_with(beneath + "/")) {
+    return Error(Errc::kDenied, text::cat(source, " is not below ", beneath));
+  }
+  const std::string rest = source.size() > beneath.size() ? source.substr(beneath.size() + 1) : ".";
+  SBX_ASSIGN(const UniqueFd dir, sys::open(beneath, O_PATH | O_DIRECTORY));
+  SBX_ASSIGN(const UniqueFd found, sys::openat2(dir.get(), rest, O_PATH, 0, RESOLVE_BENEATH));
+  return sys::open_tree(found.get(), "", OPEN_TREE_CLONE | AT_RECURSIVE | AT_EMPTY_PATH);
+}
+
+Status MountExecutor::isolate_propagation() {
+  mount_attr attr{};
+  attr.propagation = kPrivate;
+  return sys::mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, attr);
+}
+
+Status MountExecutor::execute(const Step& step) {
+  return std::visit([this](const auto& s) { return run(s); }, step);
+}
+
+Result<UniqueFd> MountExecutor::open_target(const std::string& path, int flags) const {
+  return sys::openat2(root_.get(),
+                      relative(path),
+                      static_cast<uint64_t>(flags),
+                      0,
+                      RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+}
+
+Status MountExecutor::attach(int mount_fd, const std::string& path, int type_flags) const {
+  SBX_ASSIGN(const UniqueFd target, open_target(path, O_PATH | O_NOFOLLOW | type_flags));
+  return sys::move_mount(
+      mount_fd, "", target.get(), "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+}
+
+Status MountExecutor::run(const NewRoot& step) {
+  const FsOption options[] = {{"size", std::to_string(step.size.v)}, {"mode", "0755"}};
+  SBX_ASSIGN(root_, new_mount("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV));
+  return sys::move_mount(root_.get(), "", AT_FDCWD, std::string(kStaging), MOVE_MOUNT_F_EMPTY_PATH);
+}
+
+Status MountExecutor::run(const MakeDir& step) {
+  return make_dir(root_.get(), relative(step.path), step.mode, step.owner);
+}
+
+Status MountExecutor::run(const MakeFile& step) {
+  SBX_ASSIGN(const UniqueFd file,
+             sys::openat2(root_.get(),
+                          relative(step.path),
+                          O_WRONLY | O_CREAT | O_EXCL,
+                          0600,
+                          RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS));
+  SBX_TRY(sys::write_all(file.get(), step.content));
+  return sys::fchmod(file.get(), step.mode);
+}
+
+Status MountExecutor::run(const MakeLink& step) {
+  return sys::symlinkat(step.target, root_.get(), relative(step.path));
+}
+
+Status MountExecutor::run(const Bind& step) {
+  UniqueFd opened;
+  int tree = -1;
+  if (step.source_fd >= 0) {
+    if (static_cast<size_t>(step.source_fd) >= sources_.size()) {
+      return Error(Errc::kInternal, text::cat("no descriptor came along for ", step.source));
+    }
+    tree = sources_[static_cast<size_t>(step.source_fd)].get();
+  } else {
+    SBX_ASSIGN(opened, open_source(step.source, step.beneath));
+    tree = opened.get();
+  }
+  SBX_ASSIGN(const struct stat info, sys::fstat(tree));
+  const bool is_dir = S_ISDIR(info.st_mode);
+  const bool fits = step.kind == BindKind::kDir      ? is_dir
+                    : step.kind == BindKind::kDevice ? S_ISCHR(info.st_mode)
+                                                     : !is_dir;
+  if (!fits) return Error(Errc::kUsage, text::cat(step.source, " changed its type meanwhile"));
+  uint64_t attributes = MOUNT_ATTR_NOSUID;
+  if (step.kind != BindKind::kDevice) attributes |= MOUNT_ATTR_NODEV;
+  if (step.mode == BindMode::kReadOnly) attributes |= MOUNT_ATTR_RDONLY;
+  SBX_TRY(set_attributes(tree, attributes, AT_RECURSIVE, step.source));
+  return attach(tree, step.path, is_dir ? O_DIRECTORY : 0);
+}
+
+Status MountExecutor::run(const Scratch& step) {
+  if (step.dirs.empty()) return Error(Errc::kInternal, "scratch space without a directory");
+  const FsOption options[] = {{"size", std::to_string(step.size.v)},
+                              {"nr_inodes", std::to_string(step.inodes)},
+                              {"mode", "0755"}};
+  SBX_ASSIGN(const UniqueFd mount,
+             new_mount("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV));
+  // A detached mount cannot be cloned before Linux 6.15, so it is attached at its first place
+  // while its directories are taken, each as a mount of its own.
+  const std::string& first = step.dirs.front().path;
+  SBX_TRY(attach(mount.get(), first, O_DIRECTORY));
+  std::vector<UniqueFd> trees;
+  for (size_t i = 0; i < step.dirs.size(); ++i) {
+    const std::string name = std::to_string(i);
+    SBX_TRY(make_dir(mount.get(), name, step.dirs[i].mode, step.dirs[i].owner));
+    SBX_ASSIGN(UniqueFd tree, sys::open_tree(mount.get(), name, OPEN_TREE_CLONE));
+    trees.push_back(std::move(tree));
+  }
+  SBX_ASSIGN(work_dir_, sys::open_tree(mount.get(), "0", OPEN_TREE_CLONE));
+  SBX_TRY(sys::umount2(text::cat(kStaging, first), kDetach));
+  for (size_t i = 0; i < step.dirs.size(); ++i) {
+    SBX_TRY(attach(trees[i].get(), step.dirs[i].path, O_DIRECTORY));
+  }
+  return {};
+}
+
+Status MountExecutor::run(const Proc& step) {
+  SBX_ASSIGN(const UniqueFd mount, new_mount("proc", {}, kQuiet));
+  return attach(mount.get(), step.path, O_DIRECTORY);
+}
+
+Status MountExecutor::run(const DevPts& step) {
+  const FsOption options[] = {{"newinstance", ""}, {"ptmxmode", "0666"}, {"mode", "0620"}};
+  SBX_ASSIGN(const UniqueFd context, sys::fsopen("devpts"));
+  SBX_TRY(sys::fsconfig_set_flag(context.get(), options[0].key));
+  SBX_TRY(sys::fsconfig_set_string(context.get(), options[1].key, options[1].value));
+  SBX_TRY(sys::fsconfig_set_string(context.get(), options[2].key, options[2].value));
+  SBX_TRY(sys::fsconfig_create(context.get()));
+  SBX_ASSIGN(const UniqueFd mount,
+             sys::fsmount(context.get(), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC));
+  return attach(mount.get(), step.path, O_DIRECTORY);
+}
+
+/// The host's null device as a detached mount; its type is checked, not its name.
+Result<UniqueFd> MountExecutor::null_device() {
+  SBX_ASSIGN(UniqueFd tree, sys::open_tree(AT_FDCWD, "/dev/null", OPEN_TREE_CLONE));
+  SBX_ASSIGN(const struct stat info, sys::fstat(tree.get()));
+  if (!S_ISCHR(info.st_mode) || info.st_rdev != makedev(kNullMajor, kNullMinor)) {
+    return Error(Errc::kUnsupported, "the host's /dev/null is not the null device");
+  }
+  SBX_TRY(set_attributes(
+      tree.get(), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_RDONLY, 0, "/dev/null"));
+  return tree;
+}
+
+Status MountExecutor::run(const Mask& step) {
+  Result<UniqueFd> target = open_target(step.path, O_PATH | O_NOFOLLOW);
+  if (!target.ok()) {
+    if (target.error().code() == Errc::kNotFound) return {};
+    return std::move(target).error();
+  }
+  SBX_ASSIGN(const struct stat info, sys::fstat(target.value().get()));
+  UniqueFd cover;
+  if (S_ISDIR(info.st_mode)) {
+    const FsOption options[] = {{"size", "4096"}, {"nr_inodes", "1"}, {"mode", "0555"}};
+    SBX_ASSIGN(cover, new_mount("tmpfs", options, kQuiet | MOUNT_ATTR_RDONLY));
+  } else {
+    SBX_ASSIGN(cover, null_device());
+  }
+  return sys::move_mount(
+      cover.get(), "", target.value().get(), "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+}
+
+Status MountExecutor::run(const Freeze& step) {
+  Result<UniqueFd> target = open_target(step.path, O_PATH | O_NOFOLLOW);
+  if (!target.ok()) {
+    if (target.error().code() == Errc::kNotFound) return {};
+    return std::move(target).error();
+  }
+  SBX_ASSIGN(
+      const UniqueFd tree,
+      sys::open_tree(target.value().get(), "", OPEN_TREE_CLONE | AT_RECURSIVE | AT_EMPTY_PATH));
+  SBX_TRY(set_attributes(tree.get(), MOUNT_ATTR_RDONLY, AT_RECURSIVE, step.path));
+  return sys::move_mount(
+      tree.get(), "", target.value().get(), "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+}
+
+Status MountExecutor::run(const ForbidUserNamespaces& /*step*/) {
+  // The value belongs to the user namespace of the writer (user_namespaces(7), Linux 4.9).
+  SBX_ASSIGN(const UniqueFd file,
+             open_target("/proc/sys/user/max_user_namespaces", O_WRONLY | O_NOFOLLOW));
+  return sys::write_all(file.get(), "0");
+}
+
+Status MountExecutor::run(const Hostname& step) {
+  if (::sethostname(step.name.data(), step.name.size()) != 0) {
+    return sys_error(text::cat("sethostname ", step.name));
+  }
+  return {};
+}
+
+Status MountExecutor::run(const Loopback& /*step*/) {
+  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!socket.valid()) return sys_error("socket for the loopback interface");
+  ifreq request{};
+  std::memcpy(request.ifr_name, "lo", sizeof "lo");
+  request.ifr_flags = IFF_UP | IFF_RUNNING;
+  if (::ioctl(socket.get(), SIOCSIFFLAGS, &request) != 0) return sys_error("bring up lo");
+  return {};
+}
+
+Status MountExecutor::run(const EnterRoot& /*step*/) {
+  SBX_TRY(set_attributes(root_.get(), MOUNT_ATTR_RDONLY, 0, "the new root"));
+  if (::fchdir(root_.get()) != 0) return sys_error("enter the new root");
+  // pivot_root(".", ".") stacks the old root over the new one (pivot_root(2), NOTES).
+  SBX_TRY(sys::pivot_root(".", "."));
+  SBX_TRY(sys::umount2(".", kDetach));
+  if (::chdir("/") != 0) return sys_error("chdir to the new root");
+  return {};
+}
+
+}  // namespace sbx::confine

@@ -1,0 +1,239 @@
+// Supervisor: see supervisor.h.
+#include "core/supervise/supervisor.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "core/base/clock.h"
+#include "core/base/sys.h"
+#include "core/base/text.h"
+#include "core/host/facts.h"
+
+namespace sbx::supervise {
+
+namespace {
+
+/// Inside ends of an exec's streams, to be sent and closed.
+struct InnerStreams {
+  UniqueFd in;
+  UniqueFd out;
+  UniqueFd err;
+};
+
+/// A pipe whose ends the job may reopen through /dev/stdout: it must own them.
+Result<sys::Pipe> owned_pipe(int64_t owner) {
+  SBX_ASSIGN(sys::Pipe pipe, sys::pipe());
+  if (owner >= 0) {
+    const auto id = static_cast<uid_t>(owner);
+    SBX_TRY(sys::fchown(pipe.r.get(), id, id));
+  }
+  return pipe;
+}
+
+/// Set-up errors know their step; the sentence for the user is made here.
+Error setup_error(const ipc::SetupFailed& failed) {
+  if (failed.error == 0) {
+    return Error(Errc::kSystem, text::cat("sandbox set-up, ", failed.step, ": ", failed.call));
+  }
+  return host::explain_mount_failure(text::cat("sandbox set-up, ", failed.step, ": ", failed.call),
+                                     failed.error);
+}
+
+}  // namespace
+
+struct Supervisor::Running {
+  ExecHandler handler;
+  bool has_terminal = false;
+};
+
+Supervisor::Supervisor(Loop& loop,
+                       std::unique_ptr<backend::Sandbox> sandbox,
+                       EventSink sink,
+                       Gate& gate)
+    : loop_(loop), sandbox_(std::move(sandbox)), sink_(std::move(sink)), gate_(gate) {
+  agent_watch_ =
+      loop_.add_fd(sandbox_->agent().fd(), EPOLLIN, [this](std::uint32_t) { on_message(); });
+}
+
+Supervisor::~Supervisor() {
+  (void)shutdown();
+}
+
+void Supervisor::when_ready(std::function<void()> then) {
+  on_ready_ = std::move(then);
+}
+void Supervisor::when_broken(std::function<void(Error)> then) {
+  on_broken_ = std::move(then);
+}
+
+int Supervisor::work_dir() const {
+  return work_dir_.get();
+}
+
+std::span<const backend::InputMount> Supervisor::copies_needed() const {
+  return sandbox_->copies_needed();
+}
+
+void Supervisor::emit(EventKind kind, uint32_t id, int value, std::string text) {
+  if (sink_) sink_(Event{kind, realtime_ns(), id, value, std::move(text)});
+}
+
+void Supervisor::broken(Error error) {
+  if (is_broken_) return;
+  is_broken_ = true;
+  agent_watch_.remove();
+  running_.clear();
+  emit(EventKind::kSandboxEnded, 0, error.sys_errno(), error.message());
+  if (on_broken_) on_broken_(std::move(error));
+}
+
+Result<uint32_t> Supervisor::exec(const backend::ExecSpec& spec,
+                                  Stdin want_stdin,
+                                  ExecHandler handler) {
+  const uint32_t id = next_id_++;
+  auto running = std::make_unique<Running>();
+  running->handler = std::move(handler);
+  running->has_terminal = spec.tty.has_value();
+  running_.emplace(id, std::move(running));
+  Status started;
+  GateRequest request{GateKind::kExec, spec.argv.empty() ? std::string() : spec.argv.front()};
+  bool is_decided = false;
+  gate_.decide(std::move(request), [&, this](const Verdict& verdict) {
+    is_decided = true;
+    started = verdict.is_allowed
+                  ? start_exec(id, spec, want_stdin)
+                  : Status(Error(Errc::kDenied, text::cat("not allowed: ", verdict.reason)));
+  });
+  // Gates that answer later come with approvals, which keep the spec themselves.
+  if (!is_decided) started = Error(Errc::kUnsupported, "this gate answers later");
+  if (!started.ok()) {
+    running_.erase(id);
+    return std::move(started).error();
+  }
+  return id;
+}
+
+Status Supervisor::start_exec(uint32_t id, const backend::ExecSpec& spec, Stdin want_stdin) {
+  ipc::Exec message;
+  message.id = id;
+  message.argv = spec.argv;
+  message.env = spec.env;
+  message.cwd = spec.cwd;
+  if (spec.tty.has_value()) {
+    message.tty = true;
+    message.rows = spec.tty->rows;
+    message.cols = spec.tty->cols;
+    return sandbox_->agent().send(message, {});
+  }
+  const int64_t owner = sandbox_->stream_owner();
+  SBX_ASSIGN(sys::Pipe out, owned_pipe(owner));
+  SBX_ASSIGN(sys::Pipe err, owned_pipe(owner));
+  sys::Pipe in;
+  if (want_stdin == Stdin::kWanted) {
+    SBX_ASSIGN(in, owned_pipe(owner));
+  } else {
+    SBX_ASSIGN(in.r, sys::open("/dev/null", O_RDONLY));
+  }
+  const std::array<int, 3> fds{in.r.get(), out.w.get(), err.w.get()};
+  SBX_TRY(sandbox_->agent().send(message, fds));
+  backend::ExecStreams streams{std::move(in.w), std::move(out.r), std::move(err.r)};
+  running_.at(id)->handler.on_streams(std::move(streams));
+  return {};
+}
+
+Status Supervisor::signal(uint32_t exec_id, int signo) {
+  if (is_broken_ || final_.has_value()) return {};
+  return sandbox_->agent().send(ipc::Signal{exec_id, signo}, {});
+}
+
+Status Supervisor::resize(uint32_t exec_id, backend::TermSize size) {
+  if (is_broken_ || final_.has_value()) return {};
+  return sandbox_->agent().send(ipc::Resize{exec_id, size.rows, size.cols}, {});
+}
+
+void Supervisor::on_message() {
+  Result<ipc::Received> received = sandbox_->agent().receive();
+  if (!received.ok()) {
+    if (received.error().code() == Errc::kNotFound) return;
+    broken(std::move(received).error().prefixed("the sandbox ended unexpectedly"));
+    return;
+  }
+  handle(std::move(received).value());
+}
+
+void Supervisor::handle(ipc::Received received) {
+  if (const auto* ready = std::get_if<ipc::Ready>(&received.message)) {
+    if (ready->version != ipc::kProtocolVersion || is_ready_) {
+      broken(Error(Errc::kProtocol, "the agent speaks another version"));
+      return;
+    }
+    is_ready_ = true;
+    if (!received.fds.empty()) work_dir_ = std::move(received.fds.front());
+    emit(EventKind::kSandboxReady, 0, 0, {});
+    if (on_ready_) on_ready_();
+    return;
+  }
+  if (const auto* failed = std::get_if<ipc::SetupFailed>(&received.message)) {
+    broken(setup_error(*failed));
+    return;
+  }
+  if (const auto* started = std::get_if<ipc::Started>(&received.message)) {
+    handle_exec_message(started->id, received);
+  } else if (const auto* not_run = std::get_if<ipc::ExecFailed>(&received.message)) {
+    handle_exec_message(not_run->id, received);
+  } else if (const auto* exited = std::get_if<ipc::Exited>(&received.message)) {
+    handle_exec_message(exited->id, received);
+  } else {
+    broken(Error(Errc::kProtocol, "the agent sent a message that only the host sends"));
+  }
+}
+
+void Supervisor::handle_exec_message(uint32_t id, ipc::Received& received) {
+  const auto found = running_.find(id);
+  if (found == running_.end()) {
+    broken(Error(Errc::kProtocol, "the agent spoke of a program that was never started"));
+    return;
+  }
+  if (const auto* started = std::get_if<ipc::Started>(&received.message)) {
+    emit(EventKind::kExecStarted, id, started->pid, {});
+    if (!found->second->has_terminal || received.fds.empty()) return;
+    backend::ExecStreams streams;
+    streams.out = std::move(received.fds.front());
+    if (Result<UniqueFd> in = sys::dup(streams.out.get(), 3); in.ok()) {
+      streams.in = std::move(in).value();
+    }
+    found->second->handler.on_streams(std::move(streams));
+    return;
+  }
+  // The rest is the end of this exec; its callbacks may start another or shut us down.
+  const std::unique_ptr<Running> running = std::move(found->second);
+  running_.erase(found);
+  if (const auto* failed = std::get_if<ipc::ExecFailed>(&received.message)) {
+    emit(EventKind::kExecFailed, id, failed->error, failed->what);
+    const std::string message =
+        failed->error != 0 ? sys_error(failed->what, failed->error).message() : failed->what;
+    running->handler.on_failed(failed->is_program ? failed->error : 0,
+                               Error(Errc::kSystem, message));
+    return;
+  }
+  const int status = std::get<ipc::Exited>(received.message).wait_status;
+  emit(EventKind::kExecExited, id, status, {});
+  running->handler.on_exit(status);
+}
+
+Result<backend::FinalState> Supervisor::shutdown() {
+  if (!final_.has_value()) {
+    agent_watch_.remove();
+    running_.clear();
+    final_ = sandbox_->finish();
+    if (!is_broken_) emit(EventKind::kSandboxEnded, 0, 0, {});
+  }
+  return *final_;
+}
+
+}  // namespace sbx::supervise
