@@ -51,13 +51,14 @@ struct Row {
   Probe probe;
 };
 
-constexpr std::array<Row, 22> kProbes{{
+constexpr std::array<Row, 23> kProbes{{
     {"root", [] { return ::geteuid() == 0; }},
     {"user", [] { return test_user().uid != 0; }},
     {"second-user", [] { return ::geteuid() == 0 && other_user().uid != 0; }},
     {"userns", can_unshare_user},
     {"cgroup-memory", [] { return cgroup_writable("memory"); }},
     {"cgroup-pids", [] { return cgroup_writable("pids"); }},
+    {"no-cgroup-memory", [] { return !cgroup_writable("memory"); }},
     {"cgroup-user", [] { return std::getenv("SBX_TEST_DELEGATED") != nullptr; }},
     {"cgroup-v2", [] { return exists("/sys/fs/cgroup/cgroup.controllers"); }},
     {"python", [] { return runnable("/usr/bin/python3"); }},
@@ -79,13 +80,16 @@ constexpr std::array<Row, 22> kProbes{{
     {"compiler", [] { return runnable("/usr/bin/cc"); }},
 }};
 
-bool required(std::string_view capability) {
-  const char* list = std::getenv("SBX_TEST_REQUIRE");
+/// True when a comma separated list in the environment has the word, or the word@SUBJECT.
+bool listed(const char* variable, std::string_view capability) {
+  const char* list = std::getenv(variable);
   if (list == nullptr) {
     return false;
   }
   const std::string all = "," + std::string(list) + ",";
-  return all.find("," + std::string(capability) + ",") != std::string::npos;
+  const std::string word = "," + std::string(capability);
+  return all.find(word + ",") != std::string::npos ||
+         all.find(word + (subject_is_root() ? "@root," : "@user,")) != std::string::npos;
 }
 
 }  // namespace
@@ -114,8 +118,11 @@ bool skip_without(std::string_view capability) {
   if (have(capability)) {
     return false;
   }
-  if (required(capability)) {
+  if (listed("SBX_TEST_REQUIRE", capability)) {
     FAIL("this machine must have: " << std::string(capability));
+  }
+  if (std::getenv("SBX_TEST_REQUIRE") != nullptr && !listed("SBX_TEST_OPTIONAL", capability)) {
+    FAIL("name it in required.txt or optional.txt: " << std::string(capability));
   }
   MESSAGE("SKIP: needs " << std::string(capability));
   return true;

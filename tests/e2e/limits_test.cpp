@@ -1,0 +1,105 @@
+// limits_test: limits are in force as they are reported, and stay within the job.
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "tests/e2e/sbx.h"
+#include "tests/support/leaks.h"
+#include "tests/support/skip.h"
+#include "tests/support/user.h"
+
+namespace sbx::test {
+
+TEST_SUITE("jail") {
+  TEST_CASE("limits: the result names value and mechanism of each limit in force") {
+    SKIP_UNLESS("cgroup-memory");
+    const Outcome o = bash("true", {"-m", "64M", "--pids", "50", "--json"});
+    INFO(o.show());
+    const std::string limits = field(o.out, "/limits_in_force");
+    CHECK(contains(limits, "memory"));
+    CHECK(contains(limits, "67108864"));
+    CHECK(contains(limits, "cgroup"));
+    CHECK(contains(limits, "pids"));
+  }
+
+  TEST_CASE("limits: a process count is held") {
+    const Outcome o = bash("for i in $(seq 60); do sleep 5 & done; jobs -p | wc -l",
+                           {"--pids", "20", "--set", "limits.best_effort=true"});
+    INFO(o.show());
+    const auto lines = lines_of(o.out);
+    CHECK((o.code != 0 || (!lines.empty() && std::stoi(lines[0]) < 60)));
+    CHECK(contains(o.err, "Resource temporarily unavailable"));
+  }
+
+  TEST_CASE("limits: all processes of a job share one memory limit") {
+    SKIP_UNLESS("cgroup-memory");
+    const Outcome o = bash(
+        "for i in 1 2 3 4; do python3 -c 'x = b\"x\" * (40 << 20); import time; time.sleep(3)' & "
+        "done; wait; exit 0",
+        {"-m", "100M", "--json"});
+    INFO(o.show());
+    CHECK(contains(o.out, "memory limit"));
+  }
+
+  TEST_CASE("limits: files in the job's own tmpfs count as its memory") {
+    SKIP_UNLESS("cgroup-memory");
+    const Outcome o =
+        bash("head -c 300M /dev/zero > /tmp/big; echo wrote", {"-m", "64M", "--json"});
+    INFO(o.show());
+    CHECK((o.code != 0 || !contains(field(o.out, "/stdout"), "wrote") ||
+           contains(o.out, "memory limit")));
+  }
+
+  TEST_CASE("limits: one limit at a time works, and no group stays") {
+    SKIP_UNLESS("cgroup-memory");
+    const LeakCheck check;
+    for (const Args& flags : {Args{"-m", "64M"},
+                              Args{"--pids", "20"},
+                              Args{"--cpus", "0.5"},
+                              Args{"--timeout", "20s"}}) {
+      for (int i = 0; i < (slowness() > 1 ? 2 : 5); ++i) {
+        const Outcome o = bash("true", flags);
+        INFO(o.show());
+        REQUIRE(o.code == 0);
+      }
+    }
+    CHECK(joined(check.left()) == "");
+  }
+
+  TEST_CASE("limits: half a processor is half a processor") {
+    SKIP_UNLESS("cgroup-memory");
+    const Outcome o = python(
+        "import time\nend = time.monotonic() + 2\nwhile time.monotonic() < end: pass\n"
+        "print(time.process_time() < 1.6)",
+        {"--cpus", "0.5"});
+    INFO(o.show());
+    CHECK(o.out == "True\n");
+  }
+
+  TEST_CASE("limits: --disk holds all writable places together") {
+    const Outcome o = bash(
+        "for d in /work /tmp /dev/shm \"$HOME\"; do head -c 8M /dev/zero > $d/f || echo full; done",
+        {"--disk", "16M"});
+    INFO(o.show());
+    CHECK(contains(o.out, "full"));
+    CHECK(contains(o.err, "No space left"));
+  }
+
+  TEST_CASE("limits: core files are off and the address of the limit cannot be raised") {
+    const Outcome o = bash("ulimit -c; ulimit -n; ulimit -n 100000 2>/dev/null || echo held");
+    INFO(o.show());
+    CHECK(o.out == "0\n1024\nheld\n");
+  }
+
+  TEST_CASE("limits: a shipped default that cannot be enforced is an approximation, said once") {
+    SKIP_UNLESS("no-cgroup-memory");
+    const Outcome o = bash("echo ran", {"--json"});
+    INFO(o.show());
+    CHECK(o.code == 0);
+    CHECK(field(o.out, "/stdout") == "ran\n");
+    CHECK(contains(field(o.out, "/limits_in_force"), "memory"));
+    CHECK(lines_of(o.err).size() <= 1);
+  }
+}
+
+}  // namespace sbx::test
