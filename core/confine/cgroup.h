@@ -55,6 +55,9 @@ struct Usage {
   std::optional<std::uint64_t> write_bytes;
 };
 
+/// 1500 as "1.5".
+std::string cpus_text(std::uint32_t millis);
+
 /// "<pid namespace>-<pid>-<start time>-<random>" of this process: a CgroupRequest::id that
 /// reap_stale_cgroups() understands.
 Result<std::string> cgroup_id();
@@ -76,12 +79,9 @@ class Cgroup {
 
   /// Descriptors to write "0" to, one per group; empty when there are none.
   std::span<const UniqueFd> join_fds() const { return join_fds_; }
-  /// The v2 group's directory for clone_args.cgroup when all limits are in it, else -1. The caller
-  /// needs write access to cgroup.procs there (see allow_join).
+  /// The v2 group's directory, for clone_args.cgroup, when that one group is all there is; else -1.
+  /// Here the kernel checks the rights of whoever calls clone3, so it is for the supervisor.
   int join_dir() const;
-  /// Lets host user `uid` move its processes into the groups with its own rights (chown of
-  /// cgroup.procs only, no limit file): for clone3 with CLONE_INTO_CGROUP from inside. v2 only.
-  Status allow_join(uid_t uid);
 
   const std::vector<InForce>& in_force() const { return in_force_; }
 
@@ -107,18 +107,32 @@ class Cgroup {
   std::string to_text() const;
 
  private:
+  friend std::size_t reap_stale_cgroups(const CgroupLayout& layout);
+
   struct Group {
     CgroupVersion version = CgroupVersion::kNone;
-    std::string dir;
-    UniqueFd fd;
-    bool memory = false, pids = false, cpu = false, accounting = false, freezer = false;
+    std::string parent;  // the place's directory
+    std::string path;
+    UniqueFd dir;
+    bool memory = false;
+    bool pids = false;
+    bool cpu = false;
+    bool accounting = false;
+    bool freezer = false;
   };
-  Status add_place(const ControllerPlace& place, const std::string& id, bool Group::*role);
-  Status open_join_fds();
+  using Role = bool Group::*;
+  struct Want;
+
+  Result<Group*> add_group(const Want& want, const std::string& name);
+  Status adopt(const ControllerPlace& place, const std::string& name, Role role);
+  Status set_limits(const CgroupRequest& request, bool swap_is_on);
   Status limit_memory(const Group& group, Bytes limit, bool swap_is_on);
   Status limit_pids(const Group& group, std::uint64_t limit);
   Status limit_cpu(const Group& group, std::uint32_t millis);
-  const Group* find(bool Group::*role) const;
+  Status open_join_fds();
+  const Group* find(Role role) const;
+  Status set_frozen(bool frozen);
+  Status remove_within(Millis deadline);
 
   std::vector<Group> groups_;
   std::vector<UniqueFd> join_fds_;

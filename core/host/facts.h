@@ -3,9 +3,11 @@
 // launch itself, and explain_userns_failure() tells afterwards why it did not work.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "core/base/result.h"
 #include "core/confine/cgroup_layout.h"
@@ -27,6 +29,10 @@ struct Ability {
   std::string fix;
 };
 
+/// Makes a user namespace with mount and pid namespaces in a child, and mounts a tmpfs and a proc
+/// in it. About 1 ms; blocks for that long.
+Ability probe_userns();
+
 class Facts {
  public:
   /// Effective uid 0.
@@ -37,8 +43,7 @@ class Facts {
   int landlock_abi();
   /// Fails only when /proc cannot be read.
   const Result<confine::CgroupLayout>& cgroups();
-  /// Makes a user namespace with a mount namespace in a child and mounts something in it. About
-  /// 1 ms; for doctor.
+  /// probe_userns(), once.
   const Ability& userns();
   /// One line per fact, all of them.
   std::string to_text();

@@ -1,0 +1,133 @@
+// Groups that a supervisor left when it was killed: how they are named, found and removed.
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <memory>
+#include <set>
+
+#include "core/base/fs.h"
+#include "core/base/sys.h"
+#include "core/base/text.h"
+#include "core/confine/cgroup.h"
+#include "core/confine/host_text.h"
+
+namespace sbx::confine {
+namespace {
+
+constexpr std::string_view kPrefix = "sbx-";
+constexpr Millis kReapDeadline{500};
+
+/// Inode of our pid namespace: a pid means nothing outside of its own.
+Result<std::uint64_t> pid_namespace() {
+  SBX_ASSIGN(const struct stat info, sys::fstatat(AT_FDCWD, "/proc/self/ns/pid", 0));
+  return std::uint64_t{info.st_ino};
+}
+
+std::optional<ProcStat> stat_of(pid_t pid) {
+  const auto text = fs::read_file(text::cat("/proc/", pid, "/stat"), Bytes{16384});
+  if (!text.ok()) return std::nullopt;
+  return parse_proc_stat(text.value());
+}
+
+/// "sbx-<namespace>-<pid>-<start>-<random>" as its three numbers.
+std::optional<std::array<std::uint64_t, 3>> parse_name(std::string_view name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  const auto fields = text::split(name.substr(kPrefix.size()), '-');
+  if (fields.size() != 4) return std::nullopt;
+  std::array<std::uint64_t, 3> out{};
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const char* const end = fields[i].data() + fields[i].size();
+    const auto [stop, error] = std::from_chars(fields[i].data(), end, out[i]);
+    if (error != std::errc() || stop != end) return std::nullopt;
+  }
+  return out;
+}
+
+bool is_stale(std::string_view name, std::uint64_t our_namespace) {
+  const auto owner = parse_name(name);
+  if (!owner || (*owner)[0] != our_namespace) return false;
+  const auto now = stat_of(static_cast<pid_t>((*owner)[1]));
+  if (!now || now->start_time != (*owner)[2]) return true;
+  return now->state == 'Z' || now->state == 'X';
+}
+
+/// Names in `dir` that are stale groups.
+void find_stale(const std::string& dir, std::uint64_t our_namespace, std::set<std::string>& out) {
+  struct Close {
+    void operator()(DIR* stream) const { ::closedir(stream); }
+  };
+  const std::unique_ptr<DIR, Close> stream(::opendir(dir.c_str()));
+  if (!stream) return;
+  while (const dirent* const entry = ::readdir(stream.get())) {
+    const std::string_view name = static_cast<const char*>(entry->d_name);
+    if (entry->d_type == DT_DIR && name.starts_with(kPrefix) && is_stale(name, our_namespace)) {
+      out.emplace(name);
+    }
+  }
+}
+
+}  // namespace
+
+Result<std::string> cgroup_id() {
+  SBX_ASSIGN(const std::uint64_t space, pid_namespace());
+  const auto self = stat_of(::getpid());
+  if (!self) return Error(Errc::kSystem, "read /proc/self/stat: no start time in it");
+  return text::cat(space, "-", ::getpid(), "-", self->start_time, "-", fs::random_name(6));
+}
+
+Status Cgroup::adopt(const ControllerPlace& place, const std::string& name, Role role) {
+  for (Group& group : groups_) {
+    if (group.parent == place.dir) {
+      group.*role = true;
+      return {};
+    }
+  }
+  Group group;
+  group.version = place.version;
+  group.parent = place.dir;
+  group.path = text::cat(place.dir, "/", name);
+  SBX_ASSIGN(group.dir, fs::open_dir(group.path));
+  group.*role = true;
+  groups_.push_back(std::move(group));
+  return {};
+}
+
+std::size_t reap_stale_cgroups(const CgroupLayout& layout) {
+  struct Place {
+    const ControllerPlace* place;
+    Cgroup::Role role;
+  };
+  const std::array<Place, 5> places{{{&layout.memory, &Cgroup::Group::memory},
+                                     {&layout.pids, &Cgroup::Group::pids},
+                                     {&layout.cpu, &Cgroup::Group::cpu},
+                                     {&layout.accounting, &Cgroup::Group::accounting},
+                                     {&layout.freezer, &Cgroup::Group::freezer}}};
+  const auto space = pid_namespace();
+  if (!space.ok()) return 0;
+  std::set<std::string> names;
+  std::set<std::string_view> seen;
+  for (const auto& [place, role] : places) {
+    if (place->usable() && seen.insert(place->dir).second) {
+      find_stale(place->dir, space.value(), names);
+    }
+  }
+  std::size_t removed = 0;
+  for (const std::string& name : names) {
+    Cgroup group;
+    for (const auto& [place, role] : places) {
+      // A group is in some places only; another sbx may be removing it as well.
+      if (place->usable()) (void)group.adopt(*place, name, role);
+    }
+    const bool killed = group.kill().ok();
+    const bool gone = killed && group.remove_within(kReapDeadline).ok();
+    group.groups_.clear();  // what could not be removed waits for the next command
+    if (gone) ++removed;
+  }
+  return removed;
+}
+
+}  // namespace sbx::confine
