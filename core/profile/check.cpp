@@ -1,0 +1,105 @@
+// Check: cross-field rules, one function each.
+#include "core/profile/check.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+
+#include "core/base/text.h"
+#include "core/profile/rules.h"
+#include "core/profile/show.h"
+
+namespace sbx::profile {
+namespace {
+
+/// "FILE:3:5" taken apart; a flag or variable has no line.
+Diagnostic at_origin(const Profile& profile, std::string_view key, std::string message) {
+  Diagnostic diagnostic;
+  diagnostic.message = std::move(message);
+  const auto origin = profile.origins.find(key);
+  diagnostic.file = origin == profile.origins.end() ? profile.file : origin->second.where;
+  const auto take_number = [&](int& number) {
+    const std::size_t colon = diagnostic.file.rfind(':');
+    if (colon == std::string::npos) return false;
+    const char* begin = diagnostic.file.data() + colon + 1;
+    const char* end = diagnostic.file.data() + diagnostic.file.size();
+    if (begin == end || std::from_chars(begin, end, number).ptr != end) return false;
+    diagnostic.file.resize(colon);
+    return true;
+  };
+  int column = 0;
+  int line = 0;
+  const std::string whole = diagnostic.file;
+  if (take_number(column) && take_number(line)) {
+    diagnostic.line = line;
+    diagnostic.column = column;
+  } else {
+    diagnostic.file = whole;
+  }
+  return diagnostic;
+}
+
+/// Files live on a tmpfs, whose pages count as memory: a larger disk would end in the OOM killer.
+void check_disk(const Profile& profile, std::vector<Diagnostic>& found) {
+  const Limits& limits = profile.limits;
+  if (!limits.disk || !limits.memory || *limits.disk <= *limits.memory) return;
+  found.push_back(at_origin(profile,
+                            profile.is_explicit("limits.memory") ? "limits.memory" : "limits.disk",
+                            text::cat("limits.disk (",
+                                      to_string(*limits.disk),
+                                      ") is larger than limits.memory (",
+                                      to_string(*limits.memory),
+                                      "): files count as memory here, so raise limits.memory or "
+                                      "lower limits.disk")));
+}
+
+void check_language(const Profile& profile, std::vector<Diagnostic>& found) {
+  const Language& language = profile.language;
+  if (!language.interpreter.empty() && language.interpreter.front().empty()) {
+    found.push_back(at_origin(profile,
+                              "language.interpreter",
+                              "language.interpreter: the command itself must not be empty"));
+  }
+}
+
+std::string without_links(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::weakly_canonical(path, error);
+  return error ? path : real.string();
+}
+
+/// A sandbox that sees sbx's own state or sockets could act as its user.
+void check_private(const Profile& profile,
+                   const std::vector<std::string>& private_dirs,
+                   std::vector<Diagnostic>& found) {
+  for (const Mount& mount : profile.mounts) {
+    const std::string source = without_links(mount.source);
+    for (const std::string& dir : private_dirs) {
+      if (dir.empty()) continue;
+      const std::string own = without_links(dir);
+      if (!is_within(source, own) && !is_within(own, source)) continue;
+      found.push_back(at_origin(profile,
+                                text::cat("mounts.", mount.target),
+                                text::cat("mounts: '",
+                                          text::escape(mount.source),
+                                          "' would show sbx's own directory ",
+                                          text::escape(dir),
+                                          " inside: mount only the directories below it that are "
+                                          "needed")));
+      break;
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Diagnostic> check_whole(const Profile& profile,
+                                    const std::vector<std::string>& private_dirs) {
+  std::vector<Diagnostic> found;
+  check_disk(profile, found);
+  check_language(profile, found);
+  check_private(profile, private_dirs, found);
+  return found;
+}
+
+}  // namespace sbx::profile

@@ -1,0 +1,68 @@
+// Show: one small writer per C++ type of a field.
+#include "core/profile/show.h"
+
+#include <vector>
+
+#include "core/base/text.h"
+
+namespace sbx::profile {
+namespace {
+
+struct ShowField {
+  std::string operator()(std::monostate /*extends*/) const { return {}; }
+  std::string operator()(const std::string& text) const { return text; }
+  std::string operator()(bool flag) const { return flag ? "true" : "false"; }
+  std::string operator()(Isolation isolation) const { return std::string(name(isolation)); }
+  std::string operator()(std::uint64_t count) const { return std::to_string(count); }
+  std::string operator()(std::uint32_t millis) const { return show_cpus(millis); }
+  std::string operator()(Bytes bytes) const { return to_string(bytes); }
+  std::string operator()(Millis millis) const { return to_string(millis); }
+  std::string operator()(const std::vector<std::string>& items) const { return list(items); }
+  std::string operator()(const std::vector<EnvVar>& variables) const {
+    std::vector<std::string> names;
+    for (const EnvVar& each : variables) {
+      names.push_back(each.name);
+    }
+    return list(names);
+  }
+  std::string operator()(const std::vector<Mount>& mounts) const {
+    std::vector<std::string> texts;
+    for (const Mount& mount : mounts) {
+      texts.push_back(show_mount(mount));
+    }
+    return list(texts);
+  }
+  template <typename T>
+  std::string operator()(const std::optional<T>& value) const {
+    return value ? (*this)(*value) : std::string("unlimited");
+  }
+
+ private:
+  static std::string list(const std::vector<std::string>& items) {
+    return text::cat('[', text::join(items, ", "), ']');
+  }
+};
+
+}  // namespace
+
+std::string show_cpus(std::uint32_t millis) {
+  std::string out = std::to_string(millis / 1000);
+  if (millis % 1000 == 0) return out;
+  std::string decimals = std::to_string(1000 + millis % 1000).substr(1);
+  decimals.resize(decimals.find_last_not_of('0') + 1);
+  return text::cat(out, '.', decimals);
+}
+
+std::string show_mount(const Mount& mount) {
+  const std::string_view mode = mount.mode == MountMode::kReadOnly ? "ro" : "rw";
+  if (mount.source.find(':') == std::string::npos && mount.target.find(':') == std::string::npos) {
+    return text::cat(mount.source, ':', mount.target, ':', mode);
+  }
+  return text::cat("src=", mount.source, ",dst=", mount.target, ",mode=", mode);
+}
+
+std::string show_value(const Key& key, const Profile& profile) {
+  return visit_value(key, profile, ShowField{});
+}
+
+}  // namespace sbx::profile

@@ -1,0 +1,56 @@
+// Values: a YAML value read into the field of its key, and written back as text.
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "core/profile/diagnostics.h"
+#include "core/profile/keys.h"
+#include "core/profile/yaml.h"
+
+namespace sbx::profile {
+
+/// Where values come from, as far as reading them depends on it.
+struct Source {
+  Layer layer = Layer::kFile;
+  std::string file;      // as shown in messages; for a flag or variable its name
+  std::string base_dir;  // absolute: relative mount sources start here
+  std::string home;      // for "~/…"; may be empty
+  /// Not empty: a project's own profile, which may reach nothing outside this directory.
+  std::string project;
+};
+
+enum class Put { kReplace, kAdd };  // kAdd: to a list
+
+/// Reads the values of one source into a profile. Whatever cannot be read is a diagnostic and
+/// leaves the field as it was.
+class Reader {
+ public:
+  Reader(Source source, Profile& profile, Diagnostics& diagnostics)
+      : source_(std::move(source)), profile_(profile), diagnostics_(&diagnostics) {}
+
+  /// From now on values come from `file` (the next flag), and mistakes go to `diagnostics`.
+  void switch_to(std::string file, Diagnostics& diagnostics);
+
+  void read(const Key& key, const Node& node, Put put);
+  void read_variable(std::string_view name, Position name_at, const Node& value);
+
+ private:
+  struct ReadField;
+
+  void complain(const Node& node, std::string_view path, std::string_view what);
+  bool wants_scalar(const Key& key, const Node& node, std::string_view wants);
+  bool in_range(const Key& key, const Node& node, std::uint64_t value);
+  std::string range_sentence(const Key& key, const Node& node, std::uint64_t value) const;
+  bool read_item(const Key& key, const Node& node, std::string& out);
+  void read_mount(const Node& node);
+  void set_origin(std::string path, Position at);
+
+  Source source_;
+  Profile& profile_;
+  Diagnostics* diagnostics_;
+  std::set<std::string, std::less<>> targets_;  // of this source, to find duplicates
+};
+
+}  // namespace sbx::profile
