@@ -3,6 +3,7 @@
 
 #include "cli/app.h"
 #include "cli/argv.h"
+#include "cli/output.h"
 #include "cli/roles.h"
 #include "core/base/exit_code.h"
 
@@ -10,7 +11,8 @@ int main(int argc, char** argv) {
   try {
     std::span<const char* const> words(argv, argc < 0 ? 0U : static_cast<std::size_t>(argc));
     std::string_view role = sbx::cli::role_of(words);
-    return role.empty() ? sbx::cli::run_cli(words) : sbx::cli::run_role(role);
+    if (!role.empty()) sbx::cli::run_role(role);
+    return sbx::cli::run_cli(words);
   } catch (...) {  // no code of ours throws: this is out of memory, or a bug
     sbx::cli::report_exception();
     return sbx::kExitSandbox;

@@ -4,7 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <exception>
@@ -112,18 +112,21 @@ void print_warning(std::string_view message) {
 std::string json_string(std::string_view text) {
   constexpr std::string_view kHex = "0123456789abcdef";
   std::string out = "\"";
-  for (char c : text) {
-    auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (byte < 0x20) {
-      out += "\\u00";
-      out += kHex[byte >> 4U];
-      out += kHex[byte & 15U];
-    } else {
+  while (!text.empty()) {
+    std::size_t valid = text::utf8_valid_prefix(text);
+    for (char c : text.substr(0, valid)) {
+      auto byte = static_cast<unsigned char>(c);
+      if (byte < 0x20) {
+        out += "\\u00";
+        out += kHex[byte >> 4U];
+        out += kHex[byte & 15U];
+        continue;
+      }
+      if (c == '"' || c == '\\') out += '\\';
       out += c;
     }
+    if (valid < text.size()) out += "\xef\xbf\xbd";  // U+FFFD for a byte that is no UTF-8
+    text.remove_prefix(std::min(valid + 1, text.size()));
   }
   out += '"';
   return out;

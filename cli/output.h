@@ -39,7 +39,8 @@ Status print_notice(std::string_view text);
 /// "sbx: warning: message" on stderr.
 void print_warning(std::string_view message);
 
-/// A JSON string literal, quotes included, for the few results small enough to be written by hand.
+/// A JSON string literal, quotes included, bytes that are no UTF-8 replaced by U+FFFD, for the few
+/// results small enough to be written by hand.
 std::string json_string(std::string_view text);
 
 /// What is left to say when an exception came up to main. Call it inside a catch block.

@@ -5,6 +5,6 @@
 
 namespace sbx::cli {
 
-int run_role(std::string_view /*role*/) { return jail::jail_init_main(0); }
+void run_role(std::string_view /*role*/) { jail::jail_init_main(UniqueFd(jail::kLinkFd)); }
 
 }  // namespace sbx::cli

@@ -5,7 +5,7 @@
 
 namespace sbx::cli {
 
-/// Does the work of `role`, one of the names that role_of() gives; the result is the exit status.
-int run_role(std::string_view role);
+/// Does the work of `role`, one of the names that role_of() gives, and ends the process.
+[[noreturn]] void run_role(std::string_view role);
 
 }  // namespace sbx::cli

@@ -150,7 +150,7 @@ constexpr std::array kExamples = {
     Example{"sbx run -c 'print(6*7)'", "a line of Python"},
     Example{"sbx run -i data.csv -o out report.py --year 2024",
             "a script of yours with one input; its charts land in out/"},
-    Example{"sbx run -p bash -m 256M --timeout 10s -- make -s test", "a command, with limits"},
+    Example{"sbx run -p bash -m 256M --timeout 10s -- ls -l /", "a command, with limits"},
     Example{"curl -s https://example.org/job.py | sbx run -p python - --fast",
             "code from a pipe, with an argument"},
     Example{"sbx run --json -c 'print(1)' | jq -r .cause", "for programs: how it ended"},

@@ -1,0 +1,173 @@
+# bash completion for sbx. Works with and without the bash-completion package.
+# The sections between "# verb:" lines are compared with the table of verbs by a test.
+
+_sbx_verbs='run profile help version --help --version'
+_sbx_profile_verbs='ls show check explain schema trust --help'
+
+# verb: run
+_sbx_run='-p --profile -c --code --isolation --set --allow-outside -i --in -o --out --require
+  -v --mount -e --env -w --workdir -t --tty --stdin -m --memory --pids --disk --cpus --timeout
+  --output-limit --open-files --json --status-fd -q --quiet --log-level --dry-run -h --help'
+# verb: profile ls
+_sbx_profile_ls='--names --json -h --help'
+# verb: profile show
+_sbx_profile_show='-h --help'
+# verb: profile check
+_sbx_profile_check='--json -h --help'
+# verb: profile explain
+_sbx_profile_explain='--set --allow-outside --json -h --help'
+# verb: profile schema
+_sbx_profile_schema='--keys -h --help'
+# verb: profile trust
+_sbx_profile_trust='--forget -h --help'
+# verb: help
+_sbx_help='-h --help'
+# verb: version
+_sbx_version='--json -h --help'
+# end of verbs
+
+# _sbx_takes_value WORD: whether WORD is a flag of run whose value is the next word.
+_sbx_takes_value() {
+  case $1 in
+    -p | --profile | -c | --code | --isolation | --set | -i | --in | -o | --out | --require) ;;
+    -v | --mount | -e | --env | -w | --workdir | -m | --memory | --pids | --disk | --cpus) ;;
+    --timeout | --output-limit | --open-files | --status-fd | --log-level) ;;
+    *) return 1 ;;
+  esac
+}
+
+_sbx_offer() { # the words of $1 that begin with $2
+  local IFS=$' \t\n'
+  COMPREPLY=($(compgen -W "$1" -- "$2"))
+}
+
+_sbx_offer_lines() { # the lines of stdin that begin with $1
+  local line
+  COMPREPLY=()
+  while IFS= read -r line; do
+    [[ $line == "$1"* ]] && COMPREPLY+=("$line")
+  done
+}
+
+_sbx_offer_files() {
+  local line
+  compopt -o filenames 2>/dev/null
+  COMPREPLY=()
+  while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen "${2:--f}" -- "$1")
+}
+
+_sbx_offer_profiles() {
+  _sbx_offer_lines "$1" < <("${COMP_WORDS[0]}" profile ls --names 2>/dev/null)
+}
+
+# _sbx_offer_value FLAG BEGINNING: candidates for the value of a flag.
+_sbx_offer_value() {
+  case $1 in
+    -p | --profile) _sbx_offer_profiles "$2" ;;
+    -i | --in | -o | --out | -v | --mount) _sbx_offer_files "$2" ;;
+    -e | --env) _sbx_offer_lines "$2" < <(compgen -e) ;;
+    --isolation) _sbx_offer 'jail vm auto' "$2" ;;
+    --log-level) _sbx_offer 'trace debug info warn error off' "$2" ;;
+    --set)
+      compopt -o nospace 2>/dev/null
+      _sbx_offer_lines "$2" < <("${COMP_WORDS[0]}" profile schema --keys 2>/dev/null | sed 's/$/=/')
+      ;;
+    -m | --memory | --disk | --output-limit) _sbx_offer '64M 256M 512M 1G 2G 4G unlimited' "$2" ;;
+    --timeout) _sbx_offer '10s 30s 1m 5m 1h unlimited' "$2" ;;
+    *) COMPREPLY=() ;;
+  esac
+}
+
+# _sbx_program_at: sets `program` to the index of the word that names the program (0: none yet) and
+# `dashes` to 1 when it stands behind `--`.
+_sbx_program_at() {
+  local i
+  program=0 dashes=0
+  for ((i = 2; i < COMP_CWORD; i++)); do
+    if [[ ${COMP_WORDS[i]} == -- ]]; then
+      program=$((i + 1)) dashes=1
+      return
+    elif [[ ${COMP_WORDS[i + 1]} == = && ${COMP_WORDS[i]} == --* ]]; then
+      ((i += 2)) # --flag = value
+    elif _sbx_takes_value "${COMP_WORDS[i]}"; then
+      ((i += 1))
+      while [[ ${COMP_WORDS[i + 1]} == [=:]* ]]; do ((i += 2)); done # -e NAME = VALUE
+    elif [[ ${COMP_WORDS[i]} == - || ${COMP_WORDS[i]} != -* ]]; then
+      program=$i
+      return
+    fi
+  done
+}
+
+_sbx_complete_run() {
+  local program dashes cur=$1 prev=$2
+  _sbx_program_at
+  if ((program > 0)); then
+    if ((dashes && program == COMP_CWORD)); then
+      _sbx_offer_files "$cur" -c
+    else
+      _sbx_offer_files "$cur"
+    fi
+  elif [[ $prev == = && ${COMP_WORDS[COMP_CWORD - 2]} == --* ]]; then
+    _sbx_offer_value "${COMP_WORDS[COMP_CWORD - 2]}" "$cur"
+  elif [[ $cur == = && $prev == --* ]]; then
+    _sbx_offer_value "$prev" ''
+  elif _sbx_takes_value "$prev"; then
+    _sbx_offer_value "$prev" "$cur"
+  elif [[ $cur == -* ]]; then
+    _sbx_offer "$_sbx_run --" "$cur"
+  else
+    _sbx_offer_files "$cur"
+  fi
+}
+
+_sbx_complete_profile() {
+  local cur=$1 prev=$2 verb=${COMP_WORDS[2]}
+  if ((COMP_CWORD == 2)); then
+    _sbx_offer "$_sbx_profile_verbs" "$cur"
+    return
+  fi
+  if [[ $prev == --set ]]; then
+    _sbx_offer_value --set "$cur"
+  elif [[ $cur == -* ]]; then
+    local flags="_sbx_profile_$verb"
+    _sbx_offer "${!flags}" "$cur"
+  else
+    case $verb in
+      show | explain | check)
+        _sbx_offer_profiles "$cur"
+        if [[ $cur == */* || ${#COMPREPLY[@]} -eq 0 ]]; then _sbx_offer_files "$cur"; fi
+        ;;
+      trust)
+        if [[ " ${COMP_WORDS[*]} " == *' --forget '* ]]; then
+          _sbx_offer_profiles "$cur"
+        else
+          _sbx_offer_files "$cur"
+        fi
+        ;;
+    esac
+  fi
+}
+
+_sbx() {
+  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
+  COMPREPLY=()
+  if ((COMP_CWORD == 1)); then
+    _sbx_offer "$_sbx_verbs" "$cur"
+    return
+  fi
+  case ${COMP_WORDS[1]} in
+    run) _sbx_complete_run "$cur" "$prev" ;;
+    profile) _sbx_complete_profile "$cur" "$prev" ;;
+    help)
+      if ((COMP_CWORD == 2)); then
+        _sbx_offer "run profile help version $_sbx_help" "$cur"
+      elif [[ ${COMP_WORDS[2]} == profile ]]; then
+        _sbx_offer "${_sbx_profile_verbs% --help}" "$cur"
+      fi
+      ;;
+    version) _sbx_offer "$_sbx_version" "$cur" ;;
+  esac
+}
+
+complete -F _sbx sbx

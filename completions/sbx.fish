@@ -1,0 +1,159 @@
+# fish completion for sbx.
+# The sections between "# verb:" lines are compared with the table of verbs by a test.
+
+# The words so far, without sbx itself.
+function __sbx_words
+    set -l words (commandline -opc)
+    set -q words[2]; and printf '%s\n' $words[2..-1]
+end
+
+# Whether the words so far begin with these.
+function __sbx_at
+    set -l words (__sbx_words)
+    for i in (seq (count $argv))
+        test "$words[$i]" = "$argv[$i]"; or return 1
+    end
+end
+
+function __sbx_count
+    test (count (__sbx_words)) -eq $argv[1]
+end
+
+# Whether a word of `run` already named the program: all that follows is the program's.
+function __sbx_has_program
+    set -l words (__sbx_words)
+    set -l skip 0
+    for word in $words[2..-1]
+        if test $skip -eq 1
+            set skip 0
+            continue
+        end
+        switch $word
+            case -p --profile -c --code --isolation --set -i --in -o --out --require -v --mount -e --env \
+                    -w --workdir -m --memory --pids --disk --cpus --timeout --output-limit --open-files \
+                    --status-fd --log-level
+                set skip 1
+            case --
+                return 0
+            case -
+                return 0
+            case '-*'
+            case '*'
+                return 0
+        end
+    end
+    return 1
+end
+
+# Whether what is being typed is part of a command line behind `--`.
+function __sbx_in_command
+    __sbx_at run; and contains -- -- (__sbx_words)
+end
+
+function __sbx_command
+    set -l words (commandline -opc)
+    set -l first (math (contains -i -- -- $words) + 1)
+    set -l line
+    if set -q words[$first]
+        set line (string escape -- $words[$first..-1])
+    end
+    complete -C (string join ' ' -- $line (commandline -ct))
+end
+
+function __sbx_run
+    __sbx_at run; and not __sbx_has_program
+end
+
+function __sbx_exe
+    set -l words (commandline -opc)
+    echo $words[1]
+end
+
+function __sbx_profiles
+    set -l exe (__sbx_exe)
+    $exe profile ls --names 2>/dev/null
+end
+
+function __sbx_keys
+    set -l exe (__sbx_exe)
+    $exe profile schema --keys 2>/dev/null | string replace -r '$' '='
+end
+
+set -l sizes '64M 256M 512M 1G 2G 4G unlimited'
+
+complete -c sbx -f
+complete -c sbx -n '__sbx_count 0' -s h -l help -d 'Show all verbs'
+complete -c sbx -n '__sbx_count 0' -s V -l version -d 'Show the version'
+complete -c sbx -n '__sbx_count 0' -a run -d 'Run a program once in a sandbox'
+complete -c sbx -n '__sbx_count 0' -a profile -d 'List, read, check and trust profiles'
+complete -c sbx -n '__sbx_count 0' -a help -d 'Show the help of a verb'
+complete -c sbx -n '__sbx_count 0' -a version -d 'Show the version of sbx'
+
+# verb: run
+complete -c sbx -n __sbx_run -F
+complete -c sbx -n '__sbx_at run; and __sbx_has_program; and not __sbx_in_command' -F
+complete -c sbx -n __sbx_in_command -x -a '(__sbx_command)'
+complete -c sbx -n __sbx_run -s p -l profile -x -a '(__sbx_profiles; __fish_complete_suffix .yaml)' -d Profile
+complete -c sbx -n __sbx_run -s c -l code -x -d 'Run this text'
+complete -c sbx -n __sbx_run -l isolation -x -a 'jail vm auto' -d 'Kind of sandbox'
+complete -c sbx -n __sbx_run -l set -x -a '(__sbx_keys)' -d 'Set a key of the profile'
+complete -c sbx -n __sbx_run -l allow-outside -d 'Let a project profile reach outside its directory'
+complete -c sbx -n __sbx_run -s i -l in -r -F -d 'Show a file or directory in /work'
+complete -c sbx -n __sbx_run -s o -l out -r -F -d 'Bring out what appears in /work'
+complete -c sbx -n __sbx_run -l require -x -d 'Fail unless a file matches'
+complete -c sbx -n __sbx_run -s v -l mount -r -F -d 'Show a path of the host'
+complete -c sbx -n __sbx_run -s e -l env -x -a '(set -xn)' -d 'Set a variable'
+complete -c sbx -n __sbx_run -s w -l workdir -x -d 'Start in this directory'
+complete -c sbx -n __sbx_run -s t -l tty -d 'Give the program a terminal'
+complete -c sbx -n __sbx_run -l stdin -d 'Hand our stdin to the program'
+complete -c sbx -n __sbx_run -s m -l memory -x -a $sizes -d Memory
+complete -c sbx -n __sbx_run -l pids -x -d 'Processes and threads'
+complete -c sbx -n __sbx_run -l disk -x -a $sizes -d 'Files written'
+complete -c sbx -n __sbx_run -l cpus -x -d Processors
+complete -c sbx -n __sbx_run -l timeout -x -a '10s 30s 1m 5m 1h unlimited' -d 'End it after this time'
+complete -c sbx -n __sbx_run -l output-limit -x -a $sizes -d 'Output passed on'
+complete -c sbx -n __sbx_run -l open-files -x -d 'Open files of each process'
+complete -c sbx -n __sbx_run -l json -d 'Print one JSON object'
+complete -c sbx -n __sbx_run -l status-fd -x -d 'Write the cause to a descriptor'
+complete -c sbx -n __sbx_run -s q -l quiet -d 'No warnings'
+complete -c sbx -n __sbx_run -l log-level -x -a 'trace debug info warn error off' -d 'Diagnostic messages'
+complete -c sbx -n __sbx_run -l dry-run -d 'Print what would be done'
+complete -c sbx -n __sbx_run -s h -l help -d 'Show help'
+# verb: profile ls
+complete -c sbx -n '__sbx_count 1; and __sbx_at profile' -a ls -d 'List the profiles'
+complete -c sbx -n '__sbx_at profile ls' -l names -d 'Only the names'
+complete -c sbx -n '__sbx_at profile ls' -l json -d 'Print one JSON object'
+complete -c sbx -n '__sbx_at profile ls' -s h -l help -d 'Show help'
+# verb: profile show
+complete -c sbx -n '__sbx_count 1; and __sbx_at profile' -a show -d 'Print a profile as it was written'
+complete -c sbx -n '__sbx_at profile show' -F -a '(__sbx_profiles)'
+complete -c sbx -n '__sbx_at profile show' -s h -l help -d 'Show help'
+# verb: profile check
+complete -c sbx -n '__sbx_count 1; and __sbx_at profile' -a check -d 'Find every mistake in profiles'
+complete -c sbx -n '__sbx_at profile check' -F -a '(__sbx_profiles)'
+complete -c sbx -n '__sbx_at profile check' -l json -d 'Print one JSON object'
+complete -c sbx -n '__sbx_at profile check' -s h -l help -d 'Show help'
+# verb: profile explain
+complete -c sbx -n '__sbx_count 1; and __sbx_at profile' -a explain -d 'Show values and their origin'
+complete -c sbx -n '__sbx_at profile explain' -F -a '(__sbx_profiles)'
+complete -c sbx -n '__sbx_at profile explain' -l set -x -a '(__sbx_keys)' -d 'Set a key of the profile'
+complete -c sbx -n '__sbx_at profile explain' -l allow-outside -d 'As for run'
+complete -c sbx -n '__sbx_at profile explain' -l json -d 'Print one JSON object'
+complete -c sbx -n '__sbx_at profile explain' -s h -l help -d 'Show help'
+# verb: profile schema
+complete -c sbx -n '__sbx_count 1; and __sbx_at profile' -a schema -d 'Print the JSON Schema'
+complete -c sbx -n '__sbx_at profile schema' -l keys -d 'Only the keys'
+complete -c sbx -n '__sbx_at profile schema' -s h -l help -d 'Show help'
+# verb: profile trust
+complete -c sbx -n '__sbx_count 1; and __sbx_at profile' -a trust -d 'Let a project profile be used by name'
+complete -c sbx -n '__sbx_at profile trust' -F
+complete -c sbx -n '__sbx_at profile trust' -l forget -d 'Take the trust back'
+complete -c sbx -n '__sbx_at profile trust' -s h -l help -d 'Show help'
+# verb: help
+complete -c sbx -n '__sbx_count 1; and __sbx_at help' -a 'run profile help version'
+complete -c sbx -n '__sbx_count 2; and __sbx_at help profile' -a 'ls show check explain schema trust'
+complete -c sbx -n '__sbx_at help' -s h -l help -d 'Show help'
+# verb: version
+complete -c sbx -n '__sbx_at version' -l json -d 'Print one JSON object'
+complete -c sbx -n '__sbx_at version' -s h -l help -d 'Show help'
+# end of verbs

@@ -1,0 +1,91 @@
+// Man test: the manual pages describe exactly the verbs, flags and variables that there are.
+#include <regex>
+#include <set>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "cli/verbs.h"
+#include "core/profile/profile.h"
+
+#include "doc_source.h"
+
+using sbx::cli::Flag;
+using sbx::cli::Verb;
+using sbx::cli::verbs;
+using sbx::test::source_file;
+using sbx::test::spellings;
+
+namespace {
+
+/// The text that describes one verb.
+std::string description(const Verb& verb) {
+  if (verb.name == "run") return source_file("man/sbx-run.1");
+  if (!verb.name.starts_with("profile ")) return source_file("man/sbx.1");
+  std::string page = source_file("man/sbx-profile.1");
+  std::size_t begin = page.find("\n.Ss sbx " + std::string(verb.name) + "\n");
+  REQUIRE_MESSAGE(begin != std::string::npos, "no section for ", verb.name);
+  return page.substr(begin,
+                     std::min(page.find("\n.Ss ", begin + 1), page.find("\n.Sh ", begin)) - begin);
+}
+
+/// How the item of a flag begins: ".It Fl m , Fl -memory Ar SIZE".
+std::string item(const Flag& flag) {
+  std::string out = "\n.It ";
+  if (flag.letter != '\0') out += std::string("Fl ") + flag.letter + " , ";
+  out += "Fl -" + std::string(flag.name);
+  if (!flag.takes_value()) return out + '\n';
+  return out + " Ar " + std::string(flag.arg.substr(0, flag.arg.find_first_of("=[:|")));
+}
+
+}  // namespace
+
+TEST_CASE("man: each flag of run and profile has an item of its own") {
+  for (const Verb* verb : verbs()) {
+    if (verb->name != "run" && !verb->name.starts_with("profile ")) continue;
+    CAPTURE(verb->name);
+    std::string text = description(*verb);
+    for (const Flag& flag : verb->flags) {
+      CHECK_MESSAGE(text.find(item(flag)) != std::string::npos, "not found: ", item(flag));
+    }
+  }
+}
+
+TEST_CASE("man: no item is about a flag that does not exist") {
+  std::regex expression("\n\\.It Fl (?:[a-zA-Z] , Fl )?(-[a-z-]+)");
+  for (const Verb* verb : verbs()) {
+    CAPTURE(verb->name);
+    if (verb->name != "run" && !verb->name.starts_with("profile ")) continue;
+    std::set<std::string> known = spellings(*verb);
+    std::string text = description(*verb);
+    for (std::sregex_iterator it(text.begin(), text.end(), expression);
+         it != std::sregex_iterator();
+         ++it) {
+      std::string name = '-' + (*it)[1].str();
+      CHECK_MESSAGE(known.contains(name), name, " is described but does not exist");
+    }
+  }
+}
+
+TEST_CASE("man: sbx(1) names every verb, with the flags of the small ones, and every variable") {
+  std::string page = source_file("man/sbx.1");
+  for (const Verb* verb : verbs()) {
+    CAPTURE(verb->name);
+    CHECK(page.find("\n.It Ic " + std::string(verb->name)) != std::string::npos);
+  }
+  CHECK(page.find(".It Ic version Op Fl -json\n") != std::string::npos);
+  for (const sbx::profile::KeyInfo& key : sbx::profile::key_infos()) {
+    if (key.env.empty()) continue;
+    CHECK_MESSAGE(page.find(key.env) != std::string::npos, key.env, " is not described");
+  }
+}
+
+TEST_CASE("man: examples of run and profile in the pages are those of the table") {
+  for (const Verb* verb : verbs()) {
+    if (verb->name != "run" && !verb->name.starts_with("profile ")) continue;
+    std::string page = source_file(verb->name == "run" ? "man/sbx-run.1" : "man/sbx-profile.1");
+    page = std::regex_replace(page, std::regex("\\\\-"), "-");
+    CHECK_MESSAGE(page.find(verb->examples[0].command) != std::string::npos,
+                  verb->examples[0].command);
+  }
+}
