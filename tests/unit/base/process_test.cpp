@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -66,7 +67,10 @@ TEST_CASE("process: a failed exec is an error of spawn, not an exit code") {
   REQUIRE(!none.ok());
   CHECK(none.error().code() == Errc::kNotFound);
   CHECK(none.error().message() == "execute /nonexistent/program: No such file or directory");
+  const std::string path = ::getenv("PATH");
+  REQUIRE(::setenv("PATH", "/usr/bin:/nonexistent", 1) == 0);
   CHECK(spawn(program({"no-such-program-anywhere"})).error().code() == Errc::kNotFound);
+  REQUIRE(::setenv("PATH", path.c_str(), 1) == 0);
   CHECK(spawn(program({"/etc/passwd"})).error().code() == Errc::kDenied);
   SpawnOptions options = program({"/bin/true"});
   options.cwd = "/nonexistent";
