@@ -1,0 +1,183 @@
+// Jail plan tests: the decision is pure, so it is compared as text, without privileges.
+#include "core/backend/jail/jail_plan.h"
+
+#include <string>
+
+#include <doctest/doctest.h>
+
+using namespace sbx;
+
+namespace {
+
+struct Case {
+  profile::Profile profile;
+  backend::LaunchRequest request;
+  jail::JailFacts facts;
+
+  Case() {
+    profile.name = "test";
+    request.id = "id";
+    facts.own_uid = 1234;
+    facts.own_gid = 1235;
+    facts.landlock_abi = 3;
+    facts.binary = "/usr/bin/sbx";
+    facts.tree.top = {{"/usr", jail::EntryKind::kDir, {}, false},
+                      {"/bin", jail::EntryKind::kLink, "usr/bin", false}};
+    facts.tree.etc = {{"/etc/alternatives", jail::EntryKind::kDir, {}, false},
+                      {"/etc/os-release", jail::EntryKind::kLink, "../usr/lib/os-release", false}};
+  }
+  Result<jail::JailPlan> plan() {
+    request.profile = &profile;
+    facts.mount_is_dir.resize(profile.mounts.size(), true);
+    return jail::make_plan(request, facts);
+  }
+  std::string text() {
+    auto made = plan();
+    REQUIRE_MESSAGE(made.ok(), (made.ok() ? "" : made.error().to_string()));
+    return jail::to_text(made.value());
+  }
+};
+
+size_t position(const std::string& text, const std::string& line) {
+  const size_t at = text.find(line);
+  CHECK_MESSAGE(at != std::string::npos, "missing: ", line, "\nin:\n", text);
+  return at;
+}
+
+}  // namespace
+
+TEST_CASE("jail plan: the host's usr is bound read-only and the root is entered last") {
+  Case c;
+  const std::string text = c.text();
+  CHECK(position(text, "new-root tmpfs") < position(text, "bind ro tree /usr on /usr"));
+  CHECK(position(text, "link /bin -> usr/bin") < position(text, "enter root"));
+  CHECK(position(text, "proc on /proc") < position(text, "mask /proc/kcore"));
+  CHECK(position(text, "forbid user namespaces") < position(text, "read-only /proc/sys"));
+  CHECK(text.find("/home/") == text.find("/home/sbx"));
+  CHECK(text.find("bind rw tree") == std::string::npos);
+}
+
+TEST_CASE("jail plan: nothing of the host's home, root, run or var is bound") {
+  Case c;
+  const std::string text = c.text();
+  for (const std::string path : {"/home", "/root", "/run", "/var", "/tmp", "/etc", "/sys"}) {
+    CHECK(text.find(" " + path + " on ") == std::string::npos);
+  }
+}
+
+TEST_CASE("jail plan: with one id PID 1 comes from a read-only clone only where it must") {
+  Case c;
+  c.facts.is_binary_writable = true;
+  CHECK(c.text().find("init fork") != std::string::npos);  // Landlock shuts the file off
+  c.facts.landlock_abi = 1;
+  CHECK(c.text().find("init exec from a read-only clone") != std::string::npos);
+  c.facts.is_binary_writable = false;
+  CHECK(c.text().find("init fork") != std::string::npos);
+  c.facts.is_binary_writable = true;
+  c.facts.landlock_abi = 7;
+  c.profile.nesting = true;  // Landlock would forbid mounts inside
+  CHECK(c.text().find("init exec from a read-only clone") != std::string::npos);
+  CHECK(c.text().find("forbid user namespaces") == std::string::npos);
+}
+
+TEST_CASE("jail plan: mounts are made parents first, and never create anything on the host") {
+  Case c;
+  c.profile.mounts = {{"/srv/b", "/data/a/b", profile::MountMode::kReadOnly, {}},
+                      {"/srv/a", "/data", profile::MountMode::kReadWrite, {}}};
+  const std::string text = c.text();
+  CHECK(position(text, "bind rw tree /srv/a on /data") <
+        position(text, "bind ro tree /srv/b on /data/a/b"));
+  CHECK(text.find("mkdir /data/a") == std::string::npos);
+}
+
+TEST_CASE("jail plan: a mount onto the sandbox's own places is refused by name") {
+  for (const std::string target : {"/", "/usr", "/work", "/proc/1", "/dev/null", "/etc"}) {
+    CAPTURE(target);
+    Case c;
+    c.profile.mounts = {{"/srv", target, profile::MountMode::kReadOnly, {}}};
+    const auto plan = c.plan();
+    REQUIRE_FALSE(plan.ok());
+    CHECK(plan.error().code() == Errc::kUsage);
+    CHECK(plan.error().message().find(target) != std::string::npos);
+  }
+}
+
+TEST_CASE("jail plan: with an id range the parent opens inputs, else PID 1 does by path") {
+  Case c;
+  c.request.inputs = {{"/root/data.csv", "data.csv", false}, {"/root/dir", "dir", true}};
+  CHECK(c.plan().value().sources.empty());
+  c.facts.has_id_range = true;
+  const auto plan = c.plan();
+  REQUIRE(plan.ok());
+  REQUIRE(plan.value().sources.size() == 2);
+  const auto& source = plan.value().sources[1];
+  CHECK(source.is_input);
+  CHECK(confine::to_text(plan.value().steps[source.step]) == "bind ro tree /root/dir on /work/dir");
+}
+
+TEST_CASE("jail plan: two things at one place inside are refused") {
+  Case c;
+  c.request.files = {{"/work/main.py", "x"}};
+  c.request.inputs = {{"/srv/main.py", "main.py", false}};
+  const auto plan = c.plan();
+  REQUIRE_FALSE(plan.ok());
+  CHECK(plan.error().message().find("/work/main.py") != std::string::npos);
+}
+
+TEST_CASE("jail plan: a disk larger than the memory is refused, since files count as memory") {
+  Case c;
+  c.profile.limits.best_effort = true;
+  c.profile.limits.memory = Bytes{64 << 20};
+  c.profile.limits.disk = Bytes{65 << 20};
+  const auto plan = c.plan();
+  REQUIRE_FALSE(plan.ok());
+  CHECK(plan.error().code() == Errc::kUnsupported);
+  CHECK_FALSE(plan.error().hint().empty());
+}
+
+TEST_CASE("jail plan: an explicit limit that nothing can hold is refused with a fix") {
+  Case c;
+  c.profile.limits.memory = Bytes{64 << 20};
+  c.profile.origins["limits.memory"] = {profile::Layer::kFlag, "--memory"};
+  c.facts.cgroups.memory.cause = "no cgroups here";
+  c.facts.cgroups.memory.fix = "mount them";
+  const auto plan = c.plan();
+  REQUIRE_FALSE(plan.ok());
+  CHECK(plan.error().code() == Errc::kUnsupported);
+  CHECK_FALSE(plan.error().hint().empty());
+}
+
+TEST_CASE("jail plan: a working directory in the job's space is made for it") {
+  Case c;
+  c.profile.workdir = "/work/a/b";
+  const std::string text = c.text();
+  CHECK(position(text, "mkdir /work/a ") < position(text, "mkdir /work/a/b "));
+  c.profile.workdir = "/usr/share/nothing";
+  CHECK(c.text().find("mkdir /usr/share") == std::string::npos);
+}
+
+TEST_CASE("jail plan: only named entries of etc are shown") {
+  for (const char* name : {"ld.so.cache", "ssl", "java-17-openjdk", "python3.11", "R", "fonts"}) {
+    CHECK(jail::is_etc_allowed(name));
+  }
+  for (const char* name : {"shadow",
+                           "sudoers",
+                           "sudoers.d",
+                           "ssh",
+                           "machine-id",
+                           "apt",
+                           "wgetrc",
+                           "netrc",
+                           "passwd-",
+                           "gitconfig",
+                           "pip.conf",
+                           "environment",
+                           "krb5.keytab",
+                           "letsencrypt",
+                           "sbx",
+                           "hostname",
+                           "resolv.conf"}) {
+    CAPTURE(name);
+    CHECK_FALSE(jail::is_etc_allowed(name));
+  }
+}
