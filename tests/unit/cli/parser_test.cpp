@@ -91,7 +91,7 @@ TEST_CASE("parser: mistakes name the flag and what was meant") {
       {{"-5"}, "unknown flag -5 for sbx run", "see sbx run --help"},
       {{"-!"}, "unknown flag -! for sbx run", "see sbx run --help"},
       {{"---"}, "unknown flag --- for sbx run", "see sbx run --help"},
-      {{"--\x1b[31m"}, "unknown flag --\\x1B[31m for sbx run", "see sbx run --help"},
+      {{"--\x1b[31m"}, "unknown flag --\\x1b[31m for sbx run", "see sbx run --help"},
       {{"--json=1x"}, "--json takes no value", ""},
       {{"--json=false"}, "--json takes no value", ""},
       {{"-c", "1", "-c", "2"}, "-c/--code is given twice", ""},

@@ -22,7 +22,7 @@ TEST_CASE("verbs: each row has a name, a summary, usage, an example and a functi
     CHECK(verb->summary.size() < 70);
     CHECK_FALSE(verb->usage.empty());
     CHECK_FALSE(verb->examples.empty());
-    CHECK(verb->run != nullptr);
+    CHECK((verb->run != nullptr));
     for (std::string_view usage : verb->usage) {
       CHECK(usage.starts_with("sbx " + std::string(verb->name)));
     }
@@ -102,5 +102,5 @@ TEST_CASE("verbs: an unknown verb gets the one that was meant, a file the way to
   CHECK(hint({"/etc/passwd"}) == "to run the file: sbx run /etc/passwd");
   CHECK(hint({"--json"}) == "flags stand behind the verb: sbx run FLAG... FILE");
   CHECK(hint({"qqqqqq"}) == "see sbx --help");
-  CHECK(unknown_verb(Lines{"\x1b[1m"}).message() == "unknown verb \"\\x1B[1m\"");
+  CHECK(unknown_verb(Lines{"\x1b[1m"}).message() == "unknown verb \"\\x1b[1m\"");
 }
