@@ -15,7 +15,7 @@ namespace sbx::test {
 namespace {
 
 const std::vector<std::string>& odd_names() {
-  static const std::vector<std::string> kNames{"with space",
+  static const std::vector<std::string> names{"with space",
                                                "quote'single",
                                                "quote\"double",
                                                "(paren)",
@@ -38,7 +38,7 @@ const std::vector<std::string>& odd_names() {
                                                "#hash",
                                                "~tilde",
                                                "a=b"};
-  return kNames;
+  return names;
 }
 
 }  // namespace

@@ -71,13 +71,13 @@ def syscall(nr, *args):
 )";
 
 const std::string& sbx_path() {
-  static const std::string kPath = copied("root", self());
-  return kPath;
+  static const std::string path = copied("root", self());
+  return path;
 }
 
 const std::string& own_sbx_path() {
-  static const std::string kPath = copied("own-" + subject().name, subject());
-  return kPath;
+  static const std::string path = copied("own-" + subject().name, subject());
+  return path;
 }
 
 Spec sbx_spec(Args args) {

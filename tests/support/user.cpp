@@ -64,22 +64,22 @@ int remove_entry(const char* path, const struct stat* /*st*/, int type, FTW* /*f
 }  // namespace
 
 const Identity& self() {
-  static const Identity kSelf = [] {
+  static const Identity found = [] {
     const passwd* pw = ::getpwuid(::geteuid());
     return pw != nullptr ? Identity{pw->pw_name, pw->pw_uid, pw->pw_gid, pw->pw_dir}
                          : Identity{"nobody", ::geteuid(), ::getegid(), "/"};
   }();
-  return kSelf;
+  return found;
 }
 
 const Identity& test_user() {
-  static const Identity kUser = ::geteuid() == 0 ? make_user("sbx-test") : self();
-  return kUser;
+  static const Identity found = ::geteuid() == 0 ? make_user("sbx-test") : self();
+  return found;
 }
 
 const Identity& other_user() {
-  static const Identity kOther = make_user("sbx-test2");
-  return kOther;
+  static const Identity found = make_user("sbx-test2");
+  return found;
 }
 
 bool subject_is_root() {
