@@ -58,7 +58,7 @@ struct Usage {
 /// 1500 as "1.5".
 std::string cpus_text(std::uint32_t millis);
 
-/// "<pid namespace>-<pid>-<start time>-<random>" of this process: a CgroupRequest::id that
+/// "<pid>-<start time>-<pid namespace>-<random>" of this process: a CgroupRequest::id that
 /// reap_stale_cgroups() understands.
 Result<std::string> cgroup_id();
 

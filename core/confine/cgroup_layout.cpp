@@ -178,15 +178,41 @@ class Finder {
       return none("no cgroup is delegated to this user here", std::string(kDelegateFix));
     }
     if (!always) {
-      const auto given = fs::read_file(text::cat(*v2_top_, "/cgroup.controllers"), Bytes{4096});
-      if (!given.ok() || !has_word(text::trim(given.value()), ' ', controller)) {
-        return none(text::cat("the ", controller, " controller is not delegated to ", *v2_top_),
-                    text::cat("as root: systemctl edit user@.service, add \"[Service]\" and "
-                              "\"Delegate=cpu memory pids\", log in again"));
-      }
+      if (auto missing = v2_obstacle(*v2_top_, controller)) return *std::move(missing);
     }
     return {
         .version = CgroupVersion::kV2, .dir = text::cat(*v2_top_, "/sbx"), .cause = {}, .fix = {}};
+  }
+
+  /// Why children of our topmost group cannot have the controller; nullopt when they can.
+  static std::optional<ControllerPlace> v2_obstacle(const std::string& top,
+                                                    std::string_view controller) {
+    const auto has = [&top](const char* file, std::string_view word) {
+      const auto content = fs::read_file(text::cat(top, "/", file), Bytes{1U << 20U});
+      return content.ok() && has_word(text::trim(content.value()), ' ', word);
+    };
+    if (!has("cgroup.controllers", controller)) {
+      return none(text::cat("the ", controller, " controller is not delegated to ", top),
+                  "as root: systemctl edit user@.service, add \"[Service]\" and "
+                  "\"Delegate=cpu memory pids\", log in again");
+    }
+    if (has("cgroup.subtree_control", controller) || !may(text::cat(top, "/cgroup.type"), F_OK)) {
+      return std::nullopt;  // on already, or the real root, which may have processes
+    }
+    // cgroups(7), "no internal processes".
+    const auto inside = fs::read_file(text::cat(top, "/cgroup.procs"), Bytes{16U << 20U});
+    if (!inside.ok() || text::trim(inside.value()).empty()) return std::nullopt;
+    return none(text::cat("the cgroup ",
+                          top,
+                          " has processes of its own, so its children can have "
+                          "no controllers"),
+                text::cat("move them out of the way: mkdir ",
+                          top,
+                          "/init; for p in $(cat ",
+                          top,
+                          "/cgroup.procs); do echo $p > ",
+                          top,
+                          "/init/cgroup.procs; done"));
   }
 
   std::size_t v1_count() const {

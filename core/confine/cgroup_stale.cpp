@@ -33,7 +33,7 @@ std::optional<ProcStat> stat_of(pid_t pid) {
   return parse_proc_stat(text.value());
 }
 
-/// "sbx-<namespace>-<pid>-<start>-<random>" as its three numbers.
+/// "sbx-<pid>-<start>-<namespace>-<random>" as its three numbers.
 std::optional<std::array<std::uint64_t, 3>> parse_name(std::string_view name) {
   if (!name.starts_with(kPrefix)) return std::nullopt;
   const auto fields = text::split(name.substr(kPrefix.size()), '-');
@@ -49,9 +49,11 @@ std::optional<std::array<std::uint64_t, 3>> parse_name(std::string_view name) {
 
 bool is_stale(std::string_view name, std::uint64_t our_namespace) {
   const auto owner = parse_name(name);
-  if (!owner || (*owner)[0] != our_namespace) return false;
-  const auto now = stat_of(static_cast<pid_t>((*owner)[1]));
-  if (!now || now->start_time != (*owner)[2]) return true;
+  if (!owner) return false;
+  const auto [pid, start_time, space] = *owner;
+  if (space != our_namespace) return false;
+  const auto now = stat_of(static_cast<pid_t>(pid));
+  if (!now || now->start_time != start_time) return true;
   return now->state == 'Z' || now->state == 'X';
 }
 
@@ -76,7 +78,7 @@ Result<std::string> cgroup_id() {
   SBX_ASSIGN(const std::uint64_t space, pid_namespace());
   const auto self = stat_of(::getpid());
   if (!self) return Error(Errc::kSystem, "read /proc/self/stat: no start time in it");
-  return text::cat(space, "-", ::getpid(), "-", self->start_time, "-", fs::random_name(6));
+  return text::cat(::getpid(), "-", self->start_time, "-", space, "-", fs::random_name(6));
 }
 
 Status Cgroup::adopt(const ControllerPlace& place, const std::string& name, Role role) {

@@ -1,0 +1,140 @@
+#include "core/confine/rlimits.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstddef>
+
+#include <doctest/doctest.h>
+
+#include "core/confine/caps.h"
+#include "core/confine/idmap.h"
+
+#include "tests/support/skip.h"
+#include "tests/unit/confine/in_child.h"
+
+namespace sbx::confine {
+
+TEST_CASE("rlimits: the request is set, soft and hard, with no core dumps") {
+  const RlimitSet set =
+      prepare_rlimits({.open_files = 33, .data = Bytes{1U << 30U}, .processes = 7});
+  const int bad = test::in_child([&] {
+    if (apply_rlimits_in_child(set) != 0) return 1;
+    rlimit now{};
+    if (::getrlimit(RLIMIT_NOFILE, &now) != 0 || now.rlim_cur != 33 || now.rlim_max != 33) return 2;
+    if (::getrlimit(RLIMIT_CORE, &now) != 0 || now.rlim_max != 0) return 3;
+    if (::getrlimit(RLIMIT_DATA, &now) != 0 || now.rlim_max != 1U << 30U) return 4;
+    if (::getrlimit(RLIMIT_NPROC, &now) != 0 || now.rlim_max != 7) return 5;
+    return 0;
+  });
+  CHECK(bad == 0);
+}
+
+TEST_CASE("rlimits: more than the caller may have is lowered to what it has") {
+  const int bad = test::in_child([] {
+    const rlimit low{50, 60};
+    if (::setrlimit(RLIMIT_NOFILE, &low) != 0) return 1;
+    const RlimitSet set = prepare_rlimits({.open_files = 1000, .data = {}, .processes = {}});
+    return rlimits_in_force(set).front().value == "60" ? 0 : 2;
+  });
+  CHECK(bad == 0);
+}
+
+TEST_CASE("rlimits: the data limit is marked as approximate") {
+  const auto limits =
+      rlimits_in_force(prepare_rlimits({.open_files = 20, .data = Bytes{4096}, .processes = 9}));
+  REQUIRE(limits.size() == 3);
+  CHECK(limits[0].limit == "open_files");
+  CHECK(limits[1].limit == "memory");
+  CHECK(limits[1].approximate);
+  CHECK(limits[2].limit == "pids");
+  CHECK_FALSE(limits[2].approximate);
+}
+
+TEST_CASE("rlimits: the data limit stops allocation, not reservation of address space") {
+  const RlimitSet set =
+      prepare_rlimits({.open_files = 64, .data = Bytes{64U << 20U}, .processes = {}});
+  const int bad = test::in_child([&] {
+    if (apply_rlimits_in_child(set) != 0) return 1;
+    constexpr std::size_t kLarge = std::size_t{8} << 30U;
+    // As Node, Go and Java begin.
+    void* const reserved =
+        ::mmap(nullptr, kLarge, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (reserved == MAP_FAILED) return 2;
+    if (::mprotect(reserved, 16U << 20U, PROT_READ | PROT_WRITE) != 0) return 3;
+    if (::mprotect(reserved, 512U << 20U, PROT_READ | PROT_WRITE) == 0) return 4;
+    return ::mmap(
+               nullptr, 512U << 20U, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) ==
+                   MAP_FAILED
+               ? 0
+               : 5;
+  });
+  CHECK(bad == 0);
+}
+
+namespace {
+
+/// Forks as often as it can (at most 60 times) in a new user namespace where it is uid 1000, under
+/// RLIMIT_NPROC `limit`; how many worked.
+int forks_in_userns(std::uint64_t limit) {
+  std::array<int, 2> go{};
+  if (::pipe(go.data()) != 0) return 200;
+  const RlimitSet set = prepare_rlimits({.open_files = 64, .data = {}, .processes = limit});
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    char byte = 0;
+    if (::unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0 || ::write(go[1], "u", 1) != 1) ::_exit(201);
+    ::raise(SIGSTOP);  // until the maps are written
+    const pid_t init = ::fork();
+    if (init != 0) {
+      int status = 0;
+      ::waitpid(init, &status, 0);
+      ::_exit(WEXITSTATUS(status));
+    }
+    if (become_user_in_child(1000, 1000, false) != 0 || drop_all_caps_in_child(0) != 0)
+      ::_exit(202);
+    if (apply_rlimits_in_child(set) != 0) ::_exit(203);
+    int count = 0;
+    for (int i = 0; i < 60; ++i) {
+      const pid_t child = ::fork();
+      if (child == 0) {
+        for (;;)
+          ::pause();
+      }
+      if (child > 0) ++count;
+    }
+    (void)byte;
+    ::_exit(count);  // PID 1 of its namespace: all others die with it
+  }
+  char byte = 0;
+  if (::read(go[0], &byte, 1) != 1) return 204;
+  int status = 0;
+  ::waitpid(pid, &status, WUNTRACED);
+  const std::array<IdMap, 1> uid{{{1000, ::getuid() == 0 ? 0x7ffd0000U : ::getuid(), 1}}};
+  const std::array<IdMap, 1> gid{{{1000, ::getuid() == 0 ? 0x7ffd0000U : ::getgid(), 1}}};
+  if (!write_idmaps(pid, uid, gid, ::getuid() != 0).ok()) return 205;
+  ::kill(pid, SIGCONT);
+  ::waitpid(pid, &status, 0);
+  ::close(go[0]);
+  ::close(go[1]);
+  return WEXITSTATUS(status);
+}
+
+}  // namespace
+
+TEST_CASE("rlimits: the process limit counts per user namespace, so it is the sandbox's alone") {
+  SKIP_UNLESS("userns");
+  // However many the same user runs outside. PID 1 and its parent count as well.
+  const int with_10 = forks_in_userns(10);
+  CAPTURE(with_10);
+  CHECK(with_10 >= 7);
+  CHECK(with_10 <= 9);
+  CHECK(forks_in_userns(30) == with_10 + 20);
+}
+
+}  // namespace sbx::confine

@@ -1,0 +1,342 @@
+#include "core/confine/seccomp.h"
+
+#include <fcntl.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "core/base/clock.h"
+#include "core/confine/gen/seccomp_rules.h"
+
+#include "tests/unit/confine/in_child.h"
+
+namespace sbx::confine {
+namespace {
+
+/// errno of a call under the filter: 0 when it succeeded, 255 when the filter is not in force.
+template <typename F>
+int errno_under(SeccompProfile profile, F call) {
+  return test::in_child([&] {
+    if (install_seccomp_in_child(profile) != 0) return 255;
+    errno = 0;
+    return call() == -1 ? errno : 0;
+  });
+}
+
+template <typename F>
+int errno_under_default(F call) {
+  return errno_under(SeccompProfile::kDefault, call);
+}
+
+/// Runs the filter as the kernel does. Instructions of one word and constants only, as made here.
+std::uint32_t evaluate(std::span<const sock_filter> code, const seccomp_data& data) {
+  std::uint32_t a = 0;
+  for (std::size_t pc = 0; pc < code.size(); ++pc) {
+    const sock_filter& i = code[pc];
+    switch (i.code) {
+      case BPF_LD | BPF_W | BPF_ABS:
+        REQUIRE(i.k + 4 <= sizeof data);
+        std::memcpy(&a, reinterpret_cast<const char*>(&data) + i.k, sizeof a);
+        break;
+      case BPF_RET | BPF_K:
+        return i.k;
+      case BPF_JMP | BPF_JA:
+        pc += i.k;
+        break;
+      case BPF_JMP | BPF_JEQ | BPF_K:
+        pc += a == i.k ? i.jt : i.jf;
+        break;
+      case BPF_JMP | BPF_JGT | BPF_K:
+        pc += a > i.k ? i.jt : i.jf;
+        break;
+      case BPF_JMP | BPF_JGE | BPF_K:
+        pc += a >= i.k ? i.jt : i.jf;
+        break;
+      case BPF_JMP | BPF_JSET | BPF_K:
+        pc += (a & i.k) != 0 ? i.jt : i.jf;
+        break;
+      default:
+        FAIL("instruction " << i.code << " at " << pc);
+    }
+  }
+  FAIL("ran off the end");
+  return 0;
+}
+
+constexpr std::uint32_t kX86 = 0xc000003e;
+constexpr std::uint32_t kI386 = 0x40000003;
+
+std::uint32_t answer(SeccompProfile profile,
+                     int nr,
+                     std::uint32_t arch = kX86,
+                     std::uint64_t arg0 = 0) {
+  seccomp_data data{};
+  data.nr = nr;
+  data.arch = arch;
+  data.args[0] = arg0;
+  return evaluate(seccomp_program(profile), data);
+}
+
+constexpr std::uint32_t kErrno = 0x00050000;
+constexpr std::uint32_t kAllow = 0x7fff0000;
+
+bool same(std::span<const sock_filter> a, const std::vector<sock_filter>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+    return x.code == y.code && x.jt == y.jt && x.jf == y.jf && x.k == y.k;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("seccomp: the filters in the binary are what the generator makes") {
+  std::string error;
+  CHECK(same(seccomp_program(SeccompProfile::kDefault),
+             gen::build_filter(gen::Variant::kDefault, error)));
+  CHECK(same(seccomp_program(SeccompProfile::kNesting),
+             gen::build_filter(gen::Variant::kNesting, error)));
+  CHECK(error.empty());
+  CHECK(seccomp_program(SeccompProfile::kDefault).size() < BPF_MAXINSNS);
+}
+
+TEST_CASE("seccomp: every number answers allow, EPERM or ENOSYS; none kills") {
+  const std::set<int> refused{SYS_acct,
+                              SYS_add_key,
+                              SYS_bpf,
+                              SYS_clock_settime,
+                              SYS_delete_module,
+                              SYS_finit_module,
+                              SYS_init_module,
+                              SYS_ioperm,
+                              SYS_iopl,
+                              SYS_kexec_file_load,
+                              SYS_kexec_load,
+                              SYS_keyctl,
+                              SYS_lookup_dcookie,
+                              SYS_open_by_handle_at,
+                              SYS_perf_event_open,
+                              SYS_quotactl,
+                              SYS_quotactl_fd,
+                              SYS_reboot,
+                              SYS_request_key,
+                              SYS_settimeofday,
+                              SYS_swapoff,
+                              SYS_swapon,
+                              SYS_syslog,
+                              SYS_userfaultfd,
+                              SYS_vhangup,
+                              SYS_mount,
+                              SYS_umount2,
+                              SYS_pivot_root,
+                              SYS_open_tree,
+                              SYS_move_mount,
+                              SYS_mount_setattr,
+                              SYS_fsopen,
+                              SYS_fsconfig,
+                              SYS_fsmount,
+                              SYS_fspick,
+                              SYS_setns,
+                              SYS_sethostname,
+                              SYS_setdomainname};
+  int allowed = 0;
+  for (int nr = -1; nr <= 600; ++nr) {
+    CAPTURE(nr);
+    const std::uint32_t got = answer(SeccompProfile::kDefault, nr);
+    if (got == kAllow) {
+      ++allowed;
+      CHECK(refused.count(nr) == 0);
+    } else if (nr == SYS_socket) {
+      CHECK(got == (kErrno | EAFNOSUPPORT));  // family 0
+    } else {
+      CHECK(got == (kErrno | (refused.count(nr) != 0 ? EPERM : ENOSYS)));
+    }
+  }
+  CHECK(allowed > 300);
+  CHECK(allowed < 360);
+  for (const int nr : {SYS_io_uring_setup,
+                       SYS_io_uring_enter,
+                       SYS_io_uring_register,
+                       SYS_clone3,
+                       SYS_modify_ldt,
+                       SYS_fanotify_init,
+                       SYS_nfsservctl,
+                       335,
+                       500}) {
+    CHECK(answer(SeccompProfile::kDefault, nr) == (kErrno | ENOSYS));
+  }
+}
+
+TEST_CASE("seccomp: i386 and x32 calls give ENOSYS, whatever the number") {
+  for (int nr = 0; nr <= 600; ++nr) {
+    CHECK(answer(SeccompProfile::kDefault, nr, kI386) == (kErrno | ENOSYS));
+    CHECK(answer(SeccompProfile::kNesting, nr | 0x40000000) == (kErrno | ENOSYS));
+  }
+}
+
+TEST_CASE("seccomp: nesting allows mounts and namespaces and nothing else more") {
+  std::set<int> more;
+  for (int nr = 0; nr <= 600; ++nr) {
+    const bool by_default = answer(SeccompProfile::kDefault, nr, kX86, CLONE_NEWNS) == kAllow;
+    const bool nested = answer(SeccompProfile::kNesting, nr, kX86, CLONE_NEWNS) == kAllow;
+    CHECK((nested || !by_default));
+    if (nested && !by_default) more.insert(nr);
+  }
+  CHECK(more == std::set<int>{SYS_clone,
+                              SYS_clone3,
+                              SYS_unshare,
+                              SYS_setns,
+                              SYS_mount,
+                              SYS_umount2,
+                              SYS_pivot_root,
+                              SYS_open_tree,
+                              SYS_move_mount,
+                              SYS_mount_setattr,
+                              SYS_fsopen,
+                              SYS_fsconfig,
+                              SYS_fsmount,
+                              SYS_fspick,
+                              SYS_sethostname,
+                              SYS_setdomainname});
+}
+
+TEST_CASE("seccomp: unknown numbers give ENOSYS to a real program") {
+  const int wrong = test::in_child([] {
+    if (install_seccomp_in_child(SeccompProfile::kDefault) != 0) return 255;
+    for (long nr = 470; nr <= 600; ++nr) {
+      errno = 0;
+      if (::syscall(nr, 0, 0, 0, 0, 0, 0) != -1 || errno != ENOSYS) return 1;
+    }
+    return 0;
+  });
+  CHECK(wrong == 0);
+  CHECK(errno_under_default([] { return ::syscall(SYS_io_uring_setup, 1, nullptr); }) == ENOSYS);
+}
+
+TEST_CASE("seccomp: typing into the terminal is refused whatever the upper bits of the request") {
+  for (const unsigned long request : {0x5412UL, 0x541cUL}) {
+    for (const unsigned long upper : {0UL, 1UL << 32U, 0xffffffffUL << 32U}) {
+      CAPTURE(request | upper);
+      CHECK(errno_under_default([&] { return ::syscall(SYS_ioctl, 0, request | upper, "x"); }) ==
+            EPERM);
+    }
+  }
+  // Others arrive at the kernel.
+  CHECK(errno_under_default([] { return ::ioctl(-1, TIOCGWINSZ, nullptr); }) == EBADF);
+}
+
+TEST_CASE("seccomp: no new namespace by default, in none of three ways") {
+  for (const unsigned long flag : {0x20000UL,
+                                   0x2000000UL,
+                                   0x4000000UL,
+                                   0x8000000UL,
+                                   0x10000000UL,
+                                   0x20000000UL,
+                                   0x40000000UL}) {
+    CAPTURE(flag);
+    CHECK(errno_under_default([&] { return ::syscall(SYS_unshare, flag); }) == EPERM);
+    CHECK(errno_under_default([&] {
+            return ::syscall(SYS_clone, flag | (1UL << 40U) | SIGCHLD, 0, 0, 0, 0);
+          }) == EPERM);
+  }
+  CHECK(errno_under_default([] { return ::syscall(SYS_unshare, CLONE_NEWTIME); }) == EPERM);
+  CHECK(errno_under_default([] {
+          std::array<char, 88> args{};
+          return ::syscall(SYS_clone3, args.data(), args.size());
+        }) == ENOSYS);
+  CHECK(errno_under_default([] { return ::unshare(CLONE_FILES | CLONE_FS); }) == 0);
+  CHECK(errno_under(SeccompProfile::kNesting, [] { return ::syscall(SYS_setns, -1, 0); }) == EBADF);
+}
+
+TEST_CASE("seccomp: only the plain socket families") {
+  for (const int family : {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK}) {
+    CHECK(errno_under_default([&] { return ::socket(family, SOCK_DGRAM, 0) < 0 ? -1 : 0; }) == 0);
+  }
+  for (const int family : {AF_VSOCK, AF_ALG, AF_PACKET, AF_BLUETOOTH, AF_CAN, AF_RDS, AF_TIPC}) {
+    CAPTURE(family);
+    CHECK(errno_under_default([&] { return ::socket(family, SOCK_DGRAM, 0); }) == EAFNOSUPPORT);
+  }
+}
+
+TEST_CASE("seccomp: limits of another process cannot be set, one's own can") {
+  const pid_t other = ::getpid();
+  rlimit limit{100, 100};
+  CHECK(errno_under_default([&] {
+          return ::syscall(SYS_prlimit64, other, RLIMIT_NOFILE, &limit, nullptr);
+        }) == EPERM);
+  CHECK(errno_under_default(
+            [&] { return ::syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, &limit, nullptr); }) == 0);
+  rlimit old{};
+  CHECK(errno_under_default([&] {
+          return ::syscall(SYS_prlimit64, ::getpid(), RLIMIT_NOFILE, nullptr, &old);
+        }) == 0);
+}
+
+TEST_CASE("seccomp: threads, children and signals work") {
+  const int result = test::in_child([] {
+    if (install_seccomp_in_child(SeccompProfile::kDefault) != 0) return 1;
+    for (int i = 0; i < 8; ++i) {
+      pthread_t thread{};
+      if (::pthread_create(
+              &thread, nullptr, [](void* p) { return p; }, nullptr) != 0)
+        return 2;
+      if (::pthread_join(thread, nullptr) != 0) return 3;
+    }
+    return test::in_child([] {
+             ::execl("/bin/sh", "sh", "-c", "x=$(echo a | cat; kill -0 $$) && exit 7", nullptr);
+             return 1;
+           }) == 7
+               ? 0
+               : 4;
+  });
+  CHECK(result == 0);
+}
+
+TEST_CASE("seccomp: cost of installing and of a call (printed, not judged)") {
+  int results[2];
+  REQUIRE(::pipe2(results, O_CLOEXEC) == 0);
+  struct Cost {
+    std::int64_t before, install, after, filtered;
+  };
+  const int status = test::in_child([&] {
+    constexpr int kCalls = 300'000;
+    const auto measure = [](long nr) {
+      const std::int64_t start = monotonic_ns();
+      for (int i = 0; i < kCalls; ++i)
+        ::syscall(nr, -1, 0, 0);
+      return (monotonic_ns() - start) * 1000 / kCalls;
+    };
+    Cost cost{};
+    cost.before = measure(SYS_getppid);
+    const std::int64_t start = monotonic_ns();
+    if (install_seccomp_in_child(SeccompProfile::kDefault) != 0) return 1;
+    cost.install = monotonic_ns() - start;
+    cost.after = measure(SYS_getppid);
+    cost.filtered = measure(SYS_ioctl);
+    return ::write(results[1], &cost, sizeof cost) == sizeof cost ? 0 : 1;
+  });
+  REQUIRE(status == 0);
+  Cost cost{};
+  REQUIRE(::read(results[0], &cost, sizeof cost) == sizeof cost);
+  MESSAGE("install " << cost.install / 1000 << " us, getppid " << cost.before << " ps before, "
+                     << cost.after << " ps after, ioctl " << cost.filtered << " ps");
+  ::close(results[0]);
+  ::close(results[1]);
+}
+
+}  // namespace sbx::confine
