@@ -69,7 +69,7 @@ Result<Dir> open_private(const std::string& path, uid_t uid) {
 }
 
 std::vector<std::string> state_candidates(const PathContext& context) {
-  if (context.uid == 0) return {context.system_state};
+  if (context.is_root) return {context.system_state};
   std::vector<std::string> out;
   const auto add = [&out](std::optional<std::string> base, std::string_view rest) {
     if (base) out.push_back(text::cat(*base == "/" ? "" : *base, rest));
@@ -82,7 +82,7 @@ std::vector<std::string> state_candidates(const PathContext& context) {
 
 }  // namespace
 
-PathContext::PathContext() : env(process_env), uid(::geteuid()) {}
+PathContext::PathContext() : env(process_env), uid(::geteuid()), is_root(uid == 0) {}
 
 Result<Dir> open_state_dir(const PathContext& context) {
   if (auto named = context.env("SBX_STATE_DIR"); named && !named->empty()) {

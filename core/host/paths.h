@@ -27,7 +27,8 @@ using EnvLookup = std::function<std::optional<std::string>(std::string_view)>;
 /// What the answers depend on; the default is this process on this host.
 struct PathContext {
   EnvLookup env;  ///< empty: the process's environment
-  uid_t uid;      ///< effective uid
+  uid_t uid;      ///< effective uid: the owner that directories must have
+  bool is_root;   ///< uses the system's places
   std::string passwd_file = "/etc/passwd";
   std::string system_state = "/var/lib/sbx";
   std::string system_run = "/run/sbx";
