@@ -1,7 +1,7 @@
 // Clock: reads the two clocks and turns days since 1970 into a date without a time zone file.
 #include "core/base/clock.h"
 
-#include <time.h>
+#include <ctime>
 
 #include "core/base/text.h"
 

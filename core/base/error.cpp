@@ -1,9 +1,8 @@
 // Error: the code that follows from an errno, and how the parts become one line.
 #include "core/base/error.h"
 
-#include <string.h>
-
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "core/base/text.h"

@@ -11,7 +11,6 @@
 // cleaned only between callbacks' copies, never under an iterator in use.
 #include "core/base/loop.h"
 
-#include <signal.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -19,6 +18,7 @@
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <csignal>
 #include <map>
 #include <optional>
 #include <utility>
@@ -103,8 +103,9 @@ void Loop::State::update(int fd, Force force) {
   if (at == sources.end()) return;
   Source& source = at->second;
   std::uint32_t mask = 0;
-  for (const EntryPtr& entry : source.entries)
+  for (const EntryPtr& entry : source.entries) {
     mask |= entry->events;
+  }
   if (source.is_file && source.mask != 0) --files;
   if (source.is_file && force == Force::kYes) {
     source.is_file = false;

@@ -13,13 +13,13 @@
 #include <linux/close_range.h>
 #include <linux/sched.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <utility>
@@ -60,8 +60,9 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   std::vector<char*> out;
   out.reserve(strings.size() + 1);
   // execve(2) takes char* const* for historical reasons and changes nothing.
-  for (const std::string& s : strings)
+  for (const std::string& s : strings) {
     out.push_back(const_cast<char*>(s.c_str()));
+  }
   out.push_back(nullptr);
   return out;
 }
@@ -80,8 +81,9 @@ std::vector<std::string> candidates(const std::string& program) {
 /// Copies of all descriptors the child shall have, above every number it will use.
 Status plan_descriptors(const SpawnOptions& options, ChildPlan& plan) {
   int lowest = STDERR_FILENO + 1;
-  for (const int fd : options.pass_fds)
+  for (const int fd : options.pass_fds) {
     lowest = std::max(lowest, fd + 1);
+  }
   const auto place = [&](int from, int to) -> Status {
     SBX_ASSIGN(UniqueFd copy, sys::dup(from, lowest));
     plan.placements.push_back({copy.get(), to});
@@ -244,8 +246,9 @@ Result<ChildProcess> spawn(const SpawnOptions& options) {
   }
   ChildPlan plan;
   plan.programs = candidates(options.argv.front());
-  for (const std::string& program : plan.programs)
+  for (const std::string& program : plan.programs) {
     plan.program_paths.push_back(program.c_str());
+  }
   plan.argv = pointers(options.argv);
   if (options.env.has_value()) {
     plan.envp = pointers(*options.env);

@@ -100,7 +100,7 @@ enum class Removal : std::uint8_t { kGone, kIsDirectory, kFailed };
 
 class Remover {
  public:
-  Remover(int dirfd, const std::string& name) : base_(dirfd), name_(name) {}
+  Remover(int dirfd, std::string name) : base_(dirfd), name_(std::move(name)) {}
 
   Status run() {
     for (int i = 0; i < kMaxRestarts; ++i) {
@@ -119,7 +119,7 @@ class Remover {
     while (!levels_.empty()) {
       Level& level = levels_.back();
       Result<std::optional<Entry>> entry = level.reader->next(level.fd.get());
-      if (!entry.ok()) note(std::move(entry).error(), level.name);
+      if (!entry.ok()) note(entry.error(), level.name);
       if (entry.ok() && entry.value().has_value()) {
         visit(level.fd.get(), *entry.value());
       } else if (leave() == Walk::kRestart) {

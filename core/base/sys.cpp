@@ -5,7 +5,6 @@
 #include <linux/openat2.h>
 #include <linux/sched.h>
 #include <sched.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -17,6 +16,7 @@
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <cstdio>
 #include <utility>
 
 #include "core/base/clock.h"

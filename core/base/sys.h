@@ -4,10 +4,10 @@
 #pragma once
 
 #include <poll.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <span>

@@ -46,9 +46,9 @@ std::string kernel_words(int fsfd) {
 }
 
 /// A failed fsconfig or fsmount: errno's text and then the kernel's own words.
-Error with_words(int fsfd, std::string what) {
+Error with_words(int fsfd, std::string_view what) {
   const int err = errno;
-  return sys_error(what + kernel_words(fsfd), err);
+  return sys_error(text::cat(what, kernel_words(fsfd)), err);
 }
 
 }  // namespace

@@ -153,12 +153,14 @@ void Piece::set_unsigned(std::uint64_t n) {
 
 std::string join(std::span<const Piece> pieces) {
   std::size_t size = 0;
-  for (const Piece& piece : pieces)
+  for (const Piece& piece : pieces) {
     size += piece.view().size();
+  }
   std::string out;
   out.reserve(size);
-  for (const Piece& piece : pieces)
+  for (const Piece& piece : pieces) {
     out += piece.view();
+  }
   return out;
 }
 

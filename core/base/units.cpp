@@ -59,8 +59,9 @@ std::optional<std::uint64_t> byte_factor(std::string_view suffix) {
   const std::size_t power = kByteUnits.find(kUpper(suffix.front()));
   if (power == std::string_view::npos) return std::nullopt;
   std::string tail;
-  for (const char c : suffix.substr(1, 3))
+  for (const char c : suffix.substr(1, 3)) {
     tail += kUpper(c);
+  }
   if (!tail.empty() && tail != "B" && tail != "IB") return std::nullopt;
   return std::uint64_t{1} << (10 * (power + 1));
 }

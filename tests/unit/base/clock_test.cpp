@@ -27,8 +27,9 @@ TEST_CASE("clock: times are written as UTC with milliseconds") {
       Row{std::numeric_limits<std::int64_t>::max(), "2262-04-11T23:47:16.854Z"},
       Row{std::numeric_limits<std::int64_t>::min(), "1677-09-21T00:12:43.145Z"},
   };
-  for (const Row& row : kRows)
+  for (const Row& row : kRows) {
     CHECK(format_rfc3339(row.ns) == row.text);
+  }
 }
 
 TEST_CASE("clock: monotonic time does not go back, real time is after 2020") {

@@ -238,8 +238,9 @@ TEST_CASE("loop: among 200 descriptors that stay ready each gets its turn") {
     }));
   }
   CHECK(loop.run().ok());
-  for (const int count : calls)
+  for (const int count : calls) {
     CHECK(count >= 5);
+  }
 }
 
 TEST_CASE("loop: a signal reaches its watches and the mask is restored at the end") {
