@@ -6,9 +6,12 @@
 #include <doctest/doctest.h>
 
 #include "cli/verbs.h"
+#include "core/base/text.h"
 #include "core/profile/profile.h"
 
 #include "doc_source.h"
+#include "tests/support/process.h"
+#include "tests/support/skip.h"
 
 using sbx::cli::Flag;
 using sbx::cli::Verb;
@@ -88,4 +91,25 @@ TEST_CASE("man: examples of run and profile in the pages are those of the table"
     CHECK_MESSAGE(page.find(verb->examples[0].command) != std::string::npos,
                   verb->examples[0].command);
   }
+}
+
+TEST_CASE("man: mandoc finds nothing to complain about") {
+  SKIP_UNLESS("mandoc");
+  auto outcome = sbx::test::run({.argv = {"/usr/bin/mandoc",
+                                          "-T",
+                                          "lint",
+                                          "-W",
+                                          "style",
+                                          "sbx.1",
+                                          "sbx-run.1",
+                                          "sbx-profile.1",
+                                          "sbx-profile.5"},
+                                 .cwd = SBX_SOURCE_DIR "/man"});
+  std::string complaints;
+  for (std::string_view line : sbx::text::split(outcome.out, '\n')) {
+    // whether other pages are known depends on the machine, not on ours
+    if (line.empty() || line.find("referenced manual not found") != line.npos) continue;
+    complaints += std::string(line) + '\n';
+  }
+  CHECK_MESSAGE(complaints.empty(), complaints);
 }
