@@ -30,7 +30,9 @@ const std::array kTable{
         "one line for sbx profile ls",
         {},
         {},
-        line_complaint},
+        line_complaint,
+        {},
+        without_last_newline},
     Key{"isolation",
         SBX_FIELD(Isolation, isolation),
         "the kind of sandbox: namespaces (jail), a virtual machine (vm), or what the host can do",
@@ -294,8 +296,17 @@ std::string unknown_key(std::string_view group, std::string_view key) {
   if (group.empty() && std::find(kLater.begin(), kLater.end(), fold) != kLater.end()) {
     return text::cat("key ", shown, " is not supported by this version of sbx");
   }
+  if (const Key* dotted = find_key(fold); dotted != nullptr && group.empty()) {
+    return text::cat("key ",
+                     shown,
+                     " is written as \"",
+                     leaf_of(dotted->path),
+                     "\" below \"",
+                     group_of(dotted->path),
+                     '"');
+  }
   for (const Key& other : kTable) {
-    if (leaf_of(other.path) != fold && other.path != fold) continue;
+    if (leaf_of(other.path) != fold) continue;
     return text::cat("key ", shown, " belongs ", place(other.path));
   }
   for (const Synonym& synonym : kSynonyms) {

@@ -1,6 +1,9 @@
 // Load: the layers of a profile put together: shipped base < extended < named < SBX_* < flags.
+#include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <map>
+#include <tuple>
 
 #include "core/base/text.h"
 #include "core/profile/builtin.h"
@@ -35,6 +38,18 @@ Source source_of(const Found& found, const Search& search, bool allow_outside) {
   return source;
 }
 
+/// File by file in the order of the chain, each from top to bottom.
+void sort_by_place(std::vector<Diagnostic>& mistakes) {
+  std::map<std::string, int> ranks;
+  for (const Diagnostic& each : mistakes) {
+    ranks.try_emplace(each.file, static_cast<int>(ranks.size()));
+  }
+  std::stable_sort(mistakes.begin(), mistakes.end(), [&](const Diagnostic& a, const Diagnostic& b) {
+    return std::tuple(ranks[a.file], a.line, a.column) <
+           std::tuple(ranks[b.file], b.line, b.column);
+  });
+}
+
 std::string requested(const LoadRequest& request) {
   if (request.name_or_path) return *request.name_or_path;
   return request.env("SBX_PROFILE").value_or(request.fallback);
@@ -66,6 +81,7 @@ Resolved resolve(const Search& search, Chain chain, const LoadRequest& request) 
   }
   // Without the others, so that one mistake is not told twice.
   if (resolved.mistakes.empty()) resolved.mistakes = check_whole(profile, request.private_dirs);
+  sort_by_place(resolved.mistakes);
   return resolved;
 }
 

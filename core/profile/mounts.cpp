@@ -117,6 +117,11 @@ Result<Mount> make_mount(const MountText& text, const MountBase& base) {
   SBX_ASSIGN(mount.source, resolve_source(text.source, base));
   if (base.project.empty()) return mount;
 
+  if (base.project == "/" || base.project == base.home) {
+    return wrong(text::cat(quoted(text.source),
+                           ": a profile in the home directory itself mounts nothing without "
+                           "--allow-outside (move it into a directory of its own)"));
+  }
   const std::vector<std::string_view> parts = text::split(mount.source, '/');
   const bool climbs = std::find(parts.begin(), parts.end(), "..") != parts.end();
   if (climbs || !is_within(mount.source, base.project) || text.source.starts_with('~')) {

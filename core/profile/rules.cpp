@@ -54,7 +54,7 @@ std::string inside_path_complaint(std::string_view path) {
 
 // What a profile may hand out: rights over the sandbox's own processes, files and sockets. The
 // others reach the kernel or undo the jail.
-constexpr std::array<std::string_view, 16> kAllowedCapabilities{"CAP_CHOWN",
+constexpr std::array<std::string_view, 15> kAllowedCapabilities{"CAP_CHOWN",
                                                                 "CAP_DAC_OVERRIDE",
                                                                 "CAP_FOWNER",
                                                                 "CAP_FSETID",
@@ -66,11 +66,10 @@ constexpr std::array<std::string_view, 16> kAllowedCapabilities{"CAP_CHOWN",
                                                                 "CAP_NET_BROADCAST",
                                                                 "CAP_NET_RAW",
                                                                 "CAP_SETGID",
-                                                                "CAP_SETPCAP",
                                                                 "CAP_SETUID",
                                                                 "CAP_SYS_CHROOT",
                                                                 "CAP_SYS_NICE"};
-constexpr std::array<std::string_view, 25> kRefusedCapabilities{"CAP_AUDIT_CONTROL",
+constexpr std::array<std::string_view, 26> kRefusedCapabilities{"CAP_AUDIT_CONTROL",
                                                                 "CAP_AUDIT_READ",
                                                                 "CAP_AUDIT_WRITE",
                                                                 "CAP_BLOCK_SUSPEND",
@@ -84,6 +83,7 @@ constexpr std::array<std::string_view, 25> kRefusedCapabilities{"CAP_AUDIT_CONTR
                                                                 "CAP_NET_ADMIN",
                                                                 "CAP_PERFMON",
                                                                 "CAP_SETFCAP",
+                                                                "CAP_SETPCAP",
                                                                 "CAP_SYSLOG",
                                                                 "CAP_SYS_ADMIN",
                                                                 "CAP_SYS_BOOT",
@@ -116,7 +116,12 @@ std::string name_complaint(std::string_view name) {
 }
 
 std::string line_complaint(std::string_view text) {
-  return has_control(text) ? "must be one line of plain text" : "";
+  return has_control(without_last_newline(text)) ? "must be one line of plain text" : "";
+}
+
+std::string without_last_newline(std::string_view text) {
+  if (text.ends_with('\n')) text.remove_suffix(1);
+  return std::string(text);
 }
 
 std::string env_name_complaint(std::string_view name) {

@@ -25,6 +25,8 @@ std::string capability_complaint(std::string_view text);
 
 /// "CAP_NET_BIND_SERVICE" for "net_bind_service"; unknown names in upper case.
 std::string canonical_capability(std::string_view text);
+/// As a block scalar (>) has one.
+std::string without_last_newline(std::string_view text);
 /// Sorted, with "CAP_".
 std::span<const std::string_view> allowed_capability_names();
 /// Without double and trailing slashes and "." components. `path` starts with a slash.

@@ -261,10 +261,12 @@ class TreeBuilder : public YAML::EventHandler {
                   "lines is written with |)"));
   }
 
-  void check_keys(const Node& map) {
+  void check_keys(Node& map) {
     std::vector<const Node*> keys;
-    for (std::size_t i = 0; i < map.items.size(); i += 2) {
+    for (std::size_t i = 0; i + 1 < map.items.size(); i += 2) {
       const Node& key = map.items[i];
+      // yaml-cpp places a missing value at what comes next.
+      if (map.items[i + 1].kind == Node::Kind::kNull) map.items[i + 1].at = key.at;
       if (key.kind == Node::Kind::kNull) {
         diagnostics_.add(key.at, "a key is missing before the colon");
       } else if (!key.is_scalar()) {

@@ -124,6 +124,8 @@ std::string clean_yaml_text(std::string_view text, Diagnostics& diagnostics) {
   replace_invalid_utf8(clean, diagnostics);
   replace_hidden(clean, diagnostics);
   replace_leading_tabs(clean, diagnostics);
+  // Without it yaml-cpp places an unclosed quote at the end of the file.
+  if (!clean.empty() && clean.back() != '\n') clean += '\n';
   return clean;
 }
 
