@@ -253,7 +253,8 @@ TEST_SUITE("jail") {
 
   TEST_CASE("escape: only the needed devices exist") {
     const Outcome o = bash(
-        "cd /dev; find . -type b; find . -type c | sort; echo ok > /dev/null; "
+        "cd /dev; for f in * */*; do if [ -b $f ] || [ -c $f ]; then echo ./$f; fi; done; echo ok "
+        "> /dev/null; "
         "head -c 3 /dev/urandom | wc -c; head -c 3 /dev/zero | wc -c; ls -l /dev/fd/ >/dev/null "
         "&& echo fds");
     INFO(o.show());
@@ -307,7 +308,7 @@ TEST_SUITE("jail") {
   TEST_CASE("escape: the current directory is inside, also through its parents") {
     const Outcome o = bash(
         "pwd -P; cd /work/../../../../../..; pwd -P; ls -d /proc/self/cwd/work "
-        "/../../work; stat -c %i / /proc/self/root");
+        "/../../work; stat -Lc %i / /proc/self/root");
     INFO(o.show());
     const auto lines = lines_of(o.out);
     REQUIRE(lines.size() == 6);

@@ -181,12 +181,12 @@ TEST_SUITE("jail") {
   TEST_CASE("host: the host's tree is byte-identical after runs, also after kill -9") {
     const WorkDir home;
     const auto listing = [&] {
-      return run({.argv = {"/bin/sh",
-                           "-c",
-                           "ls -laR --time-style=full-iso \"$0\" 2>/dev/null; ls -a / /usr /etc "
-                           "/home /root "
-                           "2>/dev/null",
-                           home.path()}})
+      return run({.argv =
+                      {"/bin/sh",
+                       "-c",
+                       "find \"$0\" -printf '%p %y %m %u %s %T@ %C@\\n' | sort; ls -a / /usr /etc "
+                       "/home /root 2>/dev/null",
+                       home.path()}})
           .out;
     };
     home.write("keep", "x");
