@@ -50,12 +50,13 @@ struct ArtifactLimits {
   Bytes total{std::uint64_t{64} << 30U};  ///< logical size of all
 };
 
-/// True when the user wants to stop; asked between pieces of work.
+/// True when the user wants to stop; asked between pieces of work, which then end with an error
+/// whose sys_errno() is EINTR.
 using StopCheck = std::function<bool()>;
 
 struct ArtifactRequest {
   int work_dir = -1;                    ///< not owned
-  std::span<const std::string> inputs;  ///< names at the top of it that are no artifacts
+  std::span<const std::string> inputs;  ///< paths relative to it that are no artifacts
   ArtifactLimits limits = {};
   StopCheck should_stop = {};
 };
@@ -64,6 +65,7 @@ struct ArtifactList {
   std::vector<Artifact> items;        ///< sorted by path as bytes
   std::vector<std::string> warnings;  ///< about what was left out
   bool is_complete = true;
+  bool has_holes = false;  ///< a file is sparse to a notable degree
 };
 
 /// Lists what is there, without content: sha256 and mime stay empty.
@@ -82,13 +84,16 @@ class ArtifactSink {
   /// kUsage or kDenied when nothing could be written there later. Changes nothing.
   static Result<ArtifactSink> open(const std::string& target);
   /// Copies everything listed and fills in sha256 and mime; a new directory or an archive appears
-  /// whole by rename, an existing directory gets file after file, manifest.json last.
+  /// whole by rename, an existing directory gets file after file, manifest.json last. What cannot
+  /// be read is marked as skipped; what cannot be written is an error.
   Status write(const ArtifactRequest& request, ArtifactList& list) const;
   const std::string& target() const { return target_; }
 
  private:
   enum class Kind : std::uint8_t { kNewDirectory, kDirectory, kArchive };
   ArtifactSink(Kind kind, std::string target) : kind_(kind), target_(std::move(target)) {}
+  Status write_new_directory(const ArtifactRequest& request, ArtifactList& list) const;
+  Status write_archive(const ArtifactRequest& request, ArtifactList& list) const;
 
   Kind kind_;
   std::string target_;

@@ -1,0 +1,201 @@
+// Artifact sink: where -o leads - a new directory, an existing one, or an archive.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "core/base/fs.h"
+#include "core/base/sys.h"
+#include "core/base/text.h"
+#include "core/image/archive.h"
+#include "core/run/artifact_file.h"
+#include "core/run/artifact_tree.h"
+#include "core/run/artifacts.h"
+
+namespace sbx::run {
+
+namespace {
+
+struct Place {
+  std::string parent;  // "." when there is none
+  std::string name;
+};
+
+Place place_of(const std::string& target) {
+  const std::size_t slash = target.rfind('/');
+  if (slash == std::string::npos) return {".", target};
+  return {slash == 0 ? "/" : target.substr(0, slash), target.substr(slash + 1)};
+}
+
+/// Whether something could be made in `dir`, or `dir` itself with its missing parents.
+Status check_can_make(std::string dir, const std::string& target) {
+  for (;;) {
+    const auto st = sys::fstatat(AT_FDCWD, dir, 0);
+    if (st.ok() && !S_ISDIR(st.value().st_mode)) {
+      return Error(Errc::kUsage, text::cat("output ", target, ": ", dir, " is not a directory"))
+          .with_hint("choose another place with -o");
+    }
+    if (st.ok()) {
+      if (::faccessat(AT_FDCWD, dir.c_str(), W_OK | X_OK, AT_EACCESS) == 0) return {};
+      return sys_error(text::cat("output ", target, ": directory ", dir))
+          .with_hint("choose a directory that you may write to with -o");
+    }
+    if (st.error().sys_errno() != ENOENT || dir == "." || dir == "/") {
+      return sys_error(text::cat("output ", target), st.error().sys_errno());
+    }
+    dir = place_of(dir).parent;
+  }
+}
+
+mode_t current_umask() {
+  const mode_t mask = ::umask(077);  // there is no call that only asks
+  ::umask(mask);
+  return mask;
+}
+
+class ArchiveCopy {
+ public:
+  ArchiveCopy(image::ArchiveWriter& writer, const ArtifactRequest& request)
+      : writer_(writer), request_(request) {}
+
+  Status add(Artifact& item, const ArtifactList& list) {
+    image::ArchiveEntry entry;
+    entry.path = item.saved_as.empty() ? item.path : item.saved_as;
+    entry.mode = item.mode & 0777U;
+    entry.mtime_ns = item.mtime_ns;
+    if (item.type == ArtifactType::kDirectory) {
+      entry.type = image::EntryType::kDirectory;
+      return writer_.add(entry);
+    }
+    if (item.type != ArtifactType::kFile || !item.skipped.empty()) return {};
+    if (!item.link.empty() && writer_.keeps_hard_links()) return add_link(entry, item, list);
+    auto file = ArtifactFile::open(request_.work_dir, item.path);
+    if (!file.ok()) {
+      item.skipped = file.error().message();
+      return {};
+    }
+    entry.size = file.value().size();
+    entry.data = file.value().extents();
+    SBX_TRY(writer_.add(entry, [&](std::span<std::byte> buffer) -> Result<std::size_t> {
+      if (request_.should_stop && request_.should_stop()) return sys_error("copy artifacts", EINTR);
+      SBX_ASSIGN(const ArtifactFile::Piece piece, file.value().next(buffer));
+      return piece.size;
+    }));
+    item.bytes = entry.size;
+    item.sha256 = file.value().sha256();
+    item.mime = file.value().mime(item.path);
+    return {};
+  }
+
+ private:
+  Status add_link(image::ArchiveEntry& entry, Artifact& item, const ArtifactList& list) {
+    for (const Artifact& original : list.items) {
+      if (original.path != item.link) continue;
+      item.skipped = original.skipped;
+      if (!item.skipped.empty()) return {};
+      item.sha256 = original.sha256;
+      item.mime = original.mime;
+      entry.link = original.saved_as.empty() ? original.path : original.saved_as;
+    }
+    entry.type = image::EntryType::kHardLink;
+    return writer_.add(entry);
+  }
+
+  image::ArchiveWriter& writer_;
+  const ArtifactRequest& request_;
+};
+
+}  // namespace
+
+Result<ArtifactSink> ArtifactSink::open(const std::string& target) {
+  std::string path = target;
+  while (path.size() > 1 && path.ends_with('/'))
+    path.pop_back();
+  if (path.empty()) {
+    return Error(Errc::kUsage, "output: the name is empty").with_hint("-o DIR or -o FILE.tar.gz");
+  }
+  const auto st = sys::fstatat(AT_FDCWD, path, 0);
+  if (st.ok() && S_ISDIR(st.value().st_mode)) {
+    if (::faccessat(AT_FDCWD, path.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
+      return sys_error(text::cat("output directory ", path))
+          .with_hint("choose a directory that you may write to with -o");
+    }
+    return ArtifactSink(Kind::kDirectory, std::move(path));
+  }
+  const bool is_archive =
+      image::archive_format(path) != image::ArchiveFormat::kNone && !target.ends_with('/');
+  if (st.ok() && (!is_archive || !S_ISREG(st.value().st_mode))) {
+    return Error(Errc::kUsage, text::cat("output ", path, ": exists and is not a directory"))
+        .with_hint(
+            "name a directory, or a file ending in .tar, .tar.gz, .tar.zst, .tar.xz or .zip");
+  }
+  SBX_TRY(check_can_make(place_of(path).parent, path));
+  return ArtifactSink(is_archive ? Kind::kArchive : Kind::kNewDirectory, std::move(path));
+}
+
+Status ArtifactSink::write(const ArtifactRequest& request, ArtifactList& list) const {
+  reserve_manifest_name(list);
+  constexpr mode_t kMode = 0777;
+  switch (kind_) {
+    case Kind::kDirectory: {
+      SBX_ASSIGN(const UniqueFd dir, fs::open_dir(target_));
+      return write_tree(dir.get(), request, list);
+    }
+    case Kind::kNewDirectory:
+      SBX_TRY(fs::mkdirs(place_of(target_).parent, kMode));
+      return write_new_directory(request, list);
+    case Kind::kArchive:
+      SBX_TRY(fs::mkdirs(place_of(target_).parent, kMode));
+      return write_archive(request, list);
+  }
+  return {};
+}
+
+Status ArtifactSink::write_new_directory(const ArtifactRequest& request, ArtifactList& list) const {
+  const Place place = place_of(target_);
+  SBX_ASSIGN(const UniqueFd parent, fs::open_dir(place.parent));
+  SBX_ASSIGN(fs::TempDir temp, fs::TempDir::create(place.parent, ".sbx-out-"));
+  SBX_TRY(write_tree(temp.fd(), request, list));
+  SBX_TRY(sys::fchmod(temp.fd(), 0777U & ~current_umask()));
+  const std::string temp_name = place_of(temp.path()).name;
+  const Status renamed =
+      sys::renameat(parent.get(), temp_name, parent.get(), place.name, RENAME_NOREPLACE);
+  if (!renamed.ok()) {
+    return Error(renamed.error())
+        .with_hint(text::cat("remove ", target_, ", which was not there when the run began"));
+  }
+  temp.keep();
+  return {};
+}
+
+Status ArtifactSink::write_archive(const ArtifactRequest& request, ArtifactList& list) const {
+  SBX_ASSIGN(image::ArchiveWriter writer,
+             image::ArchiveWriter::create(target_,
+                                          list.has_holes ? image::Holes::kYes : image::Holes::kNo));
+  ArchiveCopy copy(writer, request);
+  std::int64_t newest = 0;
+  for (Artifact& item : list.items) {
+    SBX_TRY(copy.add(item, list));
+    newest = std::max(newest, item.mtime_ns);
+  }
+  const std::string manifest = manifest_json(list);
+  std::size_t at = 0;
+  image::ArchiveEntry entry;
+  entry.path = kManifestName;
+  entry.mtime_ns = newest;
+  entry.size = manifest.size();
+  SBX_TRY(writer.add(entry, [&](std::span<std::byte> buffer) -> Result<std::size_t> {
+    const std::size_t n = std::min(buffer.size(), manifest.size() - at);
+    std::memcpy(buffer.data(), manifest.data() + at, n);
+    at += n;
+    return n;
+  }));
+  return writer.commit();
+}
+
+}  // namespace sbx::run

@@ -1,0 +1,315 @@
+// Job: start, relays, and every way to the end.
+//
+// Theory of operation: how a job ends
+// 1. The main process ends, cannot be started, or the sandbox breaks; or a time limit or a signal
+//    to us asks for the end: then the whole inside gets SIGTERM (or that signal), and 2 seconds.
+// 2. The sandbox is shut down: its PID 1 is killed, which takes everything inside with it. This is
+//    waited for. Background processes that hold the output open are gone too, so both streams end.
+// 3. What the pipes still hold is delivered, however slow the reader is; the time limit still
+//    counts, as it would for a program that waits in its last write. After a time-out or a signal
+//    the reader has one second.
+#include "core/run/job.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <ctime>
+#include <utility>
+
+#include "core/base/clock.h"
+#include "core/base/text.h"
+#include "core/run/input_copy.h"
+
+namespace sbx::run {
+
+namespace {
+
+constexpr Millis kGrace{2000};
+constexpr Millis kLastDrain{1000};
+constexpr std::array kEndingSignals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+constexpr double kSecondsPerNs = 1e-9;
+
+double seconds_between(std::int64_t from_ns, std::int64_t to_ns) {
+  return static_cast<double>(to_ns - from_ns) * kSecondsPerNs;
+}
+
+bool is_ignored(int signo) {
+  struct sigaction action {};
+  return ::sigaction(signo, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+}  // namespace
+
+Job::Job(JobRequest request) : request_(std::move(request)), began_ns_(monotonic_ns()) {}
+
+Job::~Job() {
+  stop_relays();
+}
+
+Status Job::watch_signals() {
+  for (const int signo : kEndingSignals) {
+    if (is_ignored(signo)) continue;  // nohup, or a shell's background job
+    SBX_ASSIGN(Watch watch, loop_.add_signal(signo, [this](const signalfd_siginfo& info) {
+      on_signal(static_cast<int>(info.ssi_signo));
+    }));
+    signals_.push_back(std::move(watch));
+    caught_signals_.push_back(signo);
+  }
+  if (!request_.exec.tty.has_value()) return {};
+  SBX_ASSIGN(Watch resized, loop_.add_signal(SIGWINCH, [this](const signalfd_siginfo& /*info*/) {
+    on_window_change();
+  }));
+  signals_.push_back(std::move(resized));
+  SBX_ASSIGN(Watch stopped, loop_.add_signal(SIGTSTP, [this](const signalfd_siginfo& /*info*/) {
+    if (raw_.has_value()) raw_->suspend();
+    on_window_change();
+  }));
+  signals_.push_back(std::move(stopped));
+  return {};
+}
+
+JobEnd Job::run(backend::Plan& plan) {
+  Status watched = watch_signals();
+  if (watched.ok()) {
+    auto launched = plan.launch();
+    if (launched.ok()) {
+      supervisor_ = std::make_unique<supervise::Supervisor>(
+          loop_,
+          std::move(launched).value(),
+          [this](const supervise::Event& event) {
+            if (event.kind == supervise::EventKind::kExecStarted) started_ns_ = monotonic_ns();
+          },
+          gate_);
+      start();
+    } else {
+      watched = std::move(launched).error();
+    }
+  }
+  if (!watched.ok()) {
+    end_.facts.sandbox_error = std::move(watched).error();
+    end_.phases.setup_s = seconds_between(began_ns_, monotonic_ns());
+    return std::move(end_);
+  }
+  while (phase_ != Phase::kDone) {
+    Status turned = loop_.run();
+    if (turned.ok()) continue;
+    if (!end_.facts.sandbox_error.has_value()) {
+      end_.facts.sandbox_error = std::move(turned).error();
+    }
+    static_cast<void>(supervisor_->shutdown());
+    break;
+  }
+  take_output(out_, "standard output", end_.out);
+  take_output(err_, "standard error", end_.err);
+  in_.reset();
+  raw_.reset();
+  auto final = supervisor_->shutdown();
+  if (final.ok()) {
+    end_.final = std::move(final).value();
+  } else if (!end_.facts.sandbox_error.has_value()) {
+    end_.facts.sandbox_error = std::move(final).error();
+  }
+  end_.facts.oom_kills = end_.final.oom_kills;
+  end_.facts.pids_denied = end_.final.pids_denied;
+  return std::move(end_);
+}
+
+void Job::start() {
+  if (request_.timeout.has_value()) {
+    timeout_ = loop_.add_timer(*request_.timeout, [this] { on_timeout(); });
+  }
+  supervisor_->when_broken([this](Error error) {
+    // What we kill ourselves ends "unexpectedly", too.
+    const bool is_ours = end_.facts.timed_out || end_.facts.interrupted_by != 0;
+    if (!is_ours) end_.facts.sandbox_error = std::move(error);
+    on_end();
+  });
+  const auto exec = [this] {
+    supervise::ExecHandler handler;
+    handler.on_streams = [this](backend::ExecStreams streams) { on_streams(std::move(streams)); };
+    handler.on_exit = [this](int status) {
+      end_.facts.wait_status = status;
+      on_end();
+    };
+    handler.on_failed = [this](int error, Error message) {
+      end_.facts.exec_errno = error;
+      end_.facts.exec_error = std::move(message);
+      on_end();
+    };
+    started_ns_ = monotonic_ns();
+    auto id =
+        supervisor_->exec(request_.exec,
+                          request_.want_stdin ? supervise::Stdin::kWanted : supervise::Stdin::kNone,
+                          std::move(handler));
+    if (!id.ok()) {
+      end_.facts.sandbox_error = std::move(id).error();
+      on_end();
+      return;
+    }
+    exec_id_ = id.value();
+    phase_ = Phase::kRunning;
+  };
+  if (supervisor_->copies_needed().empty()) {
+    exec();  // the agent takes it up as soon as set-up is done
+    return;
+  }
+  supervisor_->when_ready([this, exec] {
+    Status copied = copy_inputs(supervisor_->work_dir(), supervisor_->copies_needed());
+    if (copied.ok()) {
+      exec();
+      return;
+    }
+    end_.facts.sandbox_error = std::move(copied).error();
+    on_end();
+  });
+}
+
+std::unique_ptr<supervise::Relay> Job::output_relay(UniqueFd source, int sink) {
+  constexpr Bytes kMost{UINT64_MAX};
+  const auto done = [this] { relay_done(); };
+  if (request_.capture) {
+    return supervise::Relay::to_memory(
+        loop_, std::move(source), request_.output.value_or(kMost), done);
+  }
+  return supervise::Relay::to_fd(loop_, std::move(source), sink, request_.output, done);
+}
+
+void Job::on_streams(backend::ExecStreams streams) {
+  const bool has_terminal = request_.exec.tty.has_value();
+  if (streams.out.valid()) out_ = output_relay(std::move(streams.out), STDOUT_FILENO);
+  if (streams.err.valid()) err_ = output_relay(std::move(streams.err), STDERR_FILENO);
+  if (!request_.want_stdin || !streams.in.valid()) return;
+  if (has_terminal) {
+    enter_raw_mode();
+    in_ = supervise::Relay::from_fd_to_terminal(loop_, STDIN_FILENO, std::move(streams.in), {});
+  } else {
+    in_ = supervise::Relay::from_fd(loop_, STDIN_FILENO, std::move(streams.in), {});
+  }
+}
+
+void Job::enter_raw_mode() {
+  auto raw = supervise::RawTerminal::enter(STDIN_FILENO);
+  if (raw.ok()) raw_.emplace(std::move(raw).value());  // else our input is no terminal
+  on_window_change();  // it may have changed since the size was asked for
+}
+
+void Job::on_window_change() {
+  if (exec_id_ == 0) return;
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (const auto size = supervise::terminal_size(fd); size.has_value()) {
+      static_cast<void>(supervisor_->resize(exec_id_, *size));
+      return;
+    }
+  }
+}
+
+void Job::relay_done() {
+  if (phase_ == Phase::kDraining) finish_if_drained();
+}
+
+void Job::on_signal(int signo) {
+  if (end_.facts.interrupted_by != 0) {  // the second one means: now
+    on_end();
+    stop_relays();
+    finish_if_drained();
+    return;
+  }
+  end_.facts.interrupted_by = signo;
+  if (phase_ == Phase::kDraining) {
+    stop_relays();
+    finish_if_drained();
+    return;
+  }
+  ask_to_end(signo);
+}
+
+void Job::on_timeout() {
+  if (end_.facts.interrupted_by != 0) return;
+  end_.facts.timed_out = true;
+  if (phase_ == Phase::kDraining) {
+    stop_relays();
+    finish_if_drained();
+    return;
+  }
+  ask_to_end(SIGTERM);
+}
+
+void Job::ask_to_end(int signo) {
+  if (phase_ == Phase::kSetup) {  // nobody there to be asked
+    on_end();
+    return;
+  }
+  phase_ = Phase::kEnding;
+  static_cast<void>(supervisor_->signal(0, signo));
+  grace_ = loop_.add_timer(kGrace, [this] { on_end(); });
+}
+
+/// The main process is gone or has to be: the sandbox is shut down, the streams run dry.
+void Job::on_end() {
+  if (phase_ == Phase::kDraining || phase_ == Phase::kDone) return;
+  const std::int64_t now = monotonic_ns();
+  if (started_ns_ == 0) started_ns_ = now;
+  end_.phases.setup_s = seconds_between(began_ns_, started_ns_);
+  end_.phases.run_s = seconds_between(started_ns_, now);
+  phase_ = Phase::kDraining;
+  in_.reset();
+  static_cast<void>(supervisor_->shutdown());  // asked again for its result at the end
+  const bool was_asked = end_.facts.timed_out || end_.facts.interrupted_by != 0;
+  if (was_asked) {
+    grace_ = loop_.add_timer(kLastDrain, [this] {
+      stop_relays();
+      finish_if_drained();
+    });
+  } else {
+    grace_.remove();
+  }
+  finish_if_drained();
+}
+
+void Job::finish_if_drained() {
+  if (phase_ != Phase::kDraining) return;
+  if ((out_ && out_->running()) || (err_ && err_->running())) return;
+  phase_ = Phase::kDone;
+  timeout_.remove();
+  grace_.remove();
+  loop_.stop();
+}
+
+void Job::stop_relays() {
+  for (const auto* relay : {&in_, &out_, &err_}) {
+    if (*relay) (*relay)->stop();
+  }
+}
+
+void Job::take_output(std::unique_ptr<supervise::Relay>& relay,
+                      std::string_view name,
+                      Output& into) {
+  if (!relay) return;
+  into.bytes = relay->bytes();
+  into.truncated = relay->truncated();
+  into.data = relay->take_memory();
+  if (relay->error().has_value() && !end_.facts.sandbox_error.has_value()) {
+    end_.facts.sandbox_error = Error(*relay->error()).prefixed(name);
+  }
+  relay.reset();
+}
+
+int Job::work_dir() const {
+  return supervisor_ ? supervisor_->work_dir() : -1;
+}
+
+int Job::pending_signal() {
+  sigset_t wanted;
+  ::sigemptyset(&wanted);
+  for (const int signo : caught_signals_)
+    ::sigaddset(&wanted, signo);
+  const timespec now{};
+  const int signo = caught_signals_.empty() ? -1 : ::sigtimedwait(&wanted, nullptr, &now);
+  if (signo > 0) seen_signal_ = signo;
+  return seen_signal_;
+}
+
+}  // namespace sbx::run

@@ -1,0 +1,414 @@
+// Run: the steps of a one-shot job, in order, and what they add up to.
+//
+// Theory of operation
+// 1. prepare(): everything that can be wrong with the request is found here, before anything is
+//    started: script, profile, inputs, output place, plan.
+// 2. Job::run(): the sandbox lives and ends in it.
+// 3. collect(): with nothing alive any more, /work is looked through; demands are checked, files
+//    copied out. A signal to us stops this, too.
+// 4. conclude(): one outcome out of all facts, its failure text, the status line.
+#include "core/run/run.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "core/base/clock.h"
+#include "core/base/sys.h"
+#include "core/base/text.h"
+#include "core/run/artifacts.h"
+#include "core/run/inputs.h"
+#include "core/run/job.h"
+#include "core/run/program.h"
+#include "core/run/python_hook.h"
+#include "core/supervise/terminal.h"
+
+namespace sbx::run {
+
+namespace {
+
+constexpr double kSecondsPerNs = 1e-9;
+constexpr std::string_view kWork = "/work/";
+
+/// A request that was found to be sound.
+struct Prepared {
+  profile::Profile profile;
+  Inputs inputs;
+  JobRequest job;
+  std::optional<ArtifactSink> sink;
+  std::vector<std::string> require;
+  backend::Choice choice;
+  std::unique_ptr<backend::Plan> plan;
+  std::string id;
+
+  bool wants_artifacts(const Options& options) const {
+    return options.capture || sink.has_value() || !require.empty();
+  }
+};
+
+void warn(const Options& options, std::string_view sentence) {
+  if (options.warn) options.warn(sentence);
+}
+
+/// Whoever is told "no such file" about the command line made a mistake in it: exit status 2.
+Error as_usage(Error error) {
+  const bool is_theirs = error.code() == Errc::kNotFound || error.code() == Errc::kDenied ||
+                         error.code() == Errc::kExists || error.code() == Errc::kLimit;
+  return is_theirs ? std::move(error).with_code(Errc::kUsage) : error;
+}
+
+#define SBX_TRY_AS_USAGE(expr)                                                                \
+  do {                                                                                        \
+    if (auto sbx_try_ = (expr); !sbx_try_.ok()) return as_usage(std::move(sbx_try_).error()); \
+  } while (false)
+
+Status load_profile(const Options& options, Prepared& prepared, std::vector<std::string>& argv) {
+  profile::LoadRequest request;
+  request.name_or_path = options.profile;
+  request.overrides = options.overrides;
+  request.env = options.env;
+  request.state_dir = options.state_dir;
+  request.private_dirs = options.private_dirs;
+  request.allow_outside = options.allow_outside;
+  auto script = read_script(options, request);
+  if (!script.ok()) return as_usage(std::move(script).error());
+  if (!script.value().fallback.empty()) request.fallback = script.value().fallback;
+  auto loaded = profile::load(request);
+  if (!loaded.ok()) return as_usage(std::move(loaded).error());
+  prepared.profile = std::move(loaded).value();
+  prepared.inputs = Inputs(options.private_dirs);
+  auto placed = place_program(options.program, script.value(), prepared.profile, prepared.inputs);
+  if (!placed.ok()) return as_usage(std::move(placed).error());
+  argv = std::move(placed).value();
+  return {};
+}
+
+/// The plot back end goes in where the profile points python to it, whatever its name is.
+Status add_python_hook(Prepared& prepared) {
+  for (const profile::EnvVar& var : prepared.profile.env) {
+    if (var.name == "MPLBACKEND" && var.value == "module://sbx_mpl") {
+      return prepared.inputs.add_text(std::string(kPythonHookPath), std::string(python_hook()));
+    }
+  }
+  return {};
+}
+
+JobRequest job_request(const Options& options,
+                       const profile::Profile& profile,
+                       std::vector<std::string> argv) {
+  JobRequest job;
+  job.exec.argv = std::move(argv);
+  job.exec.env = make_environment(profile, options.env, options.tty);
+  job.exec.cwd = profile.workdir;
+  if (options.tty) {
+    std::optional<backend::TermSize> size;
+    for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+      if (!size.has_value()) size = supervise::terminal_size(fd);
+    }
+    job.exec.tty = size.value_or(backend::TermSize{});
+  }
+  job.want_stdin = options.want_stdin || options.tty;
+  job.capture = options.capture;
+  job.output = profile.limits.output;
+  job.timeout = profile.limits.timeout;
+  return job;
+}
+
+Result<Prepared> prepare(const Options& options) {
+  Prepared prepared;
+  std::vector<std::string> argv;
+  SBX_TRY(load_profile(options, prepared, argv));
+  for (const std::string& spec : options.inputs)
+    SBX_TRY_AS_USAGE(prepared.inputs.add(spec));
+  SBX_TRY(add_python_hook(prepared));
+  prepared.require = prepared.profile.require;
+  prepared.require.insert(prepared.require.end(), options.require.begin(), options.require.end());
+  if (options.out.has_value()) {
+    auto sink = ArtifactSink::open(*options.out);
+    if (!sink.ok()) return as_usage(std::move(sink).error());
+    prepared.sink.emplace(std::move(sink).value());
+  }
+  prepared.job = job_request(options, prepared.profile, std::move(argv));
+  SBX_ASSIGN(prepared.choice, backend::choose(prepared.profile.isolation));
+  SBX_ASSIGN(prepared.id, confine::cgroup_id());
+  backend::LaunchRequest launch;
+  launch.profile = &prepared.profile;
+  launch.id = prepared.id;
+  launch.state_dir = options.state_dir;
+  launch.inputs = prepared.inputs.mounts();
+  launch.files = prepared.inputs.files();
+  SBX_ASSIGN(prepared.plan, prepared.choice.backend->plan(launch));
+  return prepared;
+}
+
+/// Paths below /work that are not the program's: inputs, sbx's own files, the profile's mounts.
+std::vector<std::string> no_artifacts(const Prepared& prepared) {
+  std::vector<std::string> paths = prepared.inputs.names();
+  for (const profile::Mount& mount : prepared.profile.mounts) {
+    if (mount.target.starts_with(kWork)) paths.push_back(mount.target.substr(kWork.size()));
+  }
+  return paths;
+}
+
+struct Collected {
+  ArtifactList list;
+  std::optional<Error> error;
+  std::vector<std::string> missing;  // globs without a match
+};
+
+Collected collect(const Options& options, const Prepared& prepared, Job& job) {
+  Collected collected;
+  if (job.work_dir() < 0 || !prepared.wants_artifacts(options)) return collected;
+  const std::vector<std::string> inputs = no_artifacts(prepared);
+  ArtifactRequest request;
+  request.work_dir = job.work_dir();
+  request.inputs = inputs;
+  request.should_stop = [&job] { return job.pending_signal() != 0; };
+  auto found = find_artifacts(request);
+  if (!found.ok()) {
+    collected.error = std::move(found).error();
+    return collected;
+  }
+  collected.list = std::move(found).value();
+  Status done;
+  if (prepared.sink.has_value()) {
+    done = prepared.sink->write(request, collected.list);
+  } else if (options.capture) {
+    done = hash_artifacts(request, collected.list);
+  }
+  if (!done.ok()) collected.error = std::move(done).error();
+  collected.missing = missing_required(collected.list, prepared.require);
+  for (const std::string& warning : collected.list.warnings)
+    warn(options, warning);
+  return collected;
+}
+
+Failure limit_failure(const profile::Profile& profile, std::string_view limit) {
+  const bool is_memory = limit == "memory";
+  std::string value;
+  if (is_memory && profile.limits.memory.has_value()) value = to_string(*profile.limits.memory);
+  if (!is_memory && profile.limits.pids.has_value()) value = text::cat(*profile.limits.pids);
+  return {.code = text::cat(limit, "_limit"),
+          .message = text::cat("the ",
+                               limit,
+                               " limit",
+                               value.empty() ? "" : " of ",
+                               value,
+                               is_memory ? " was hit: the kernel ended a process of the job"
+                                         : " was hit: new processes or threads were refused"),
+          .fix = is_memory ? "give it more with -m (limits.memory)"
+                           : "allow more with --pids (limits.pids)"};
+}
+
+/// The text for what went wrong; none for what is the program's own affair.
+std::optional<Failure> failure_of(const Report& report,
+                                  const Prepared& prepared,
+                                  const std::vector<std::string>& missing) {
+  const supervise::Outcome& outcome = report.outcome;
+  const profile::Profile& profile = prepared.profile;
+  if (outcome.error.has_value()) {
+    const bool is_program = outcome.cause == supervise::Cause::kExited;
+    Failure failure{.code = std::string(name(outcome.error->code())),
+                    .message = outcome.error->message(),
+                    .fix = outcome.error->hint()};
+    if (is_program) failure.code = report.exit_status == 127 ? "not_found" : "not_executable";
+    const bool is_interpreter = is_program && !profile.language.interpreter.empty() &&
+                                prepared.job.exec.argv[0] == profile.language.interpreter[0];
+    if (is_interpreter && !profile.language.package.empty() && failure.fix.empty()) {
+      failure.fix = text::cat("apt-get install ", profile.language.package);
+    }
+    return failure;
+  }
+  switch (outcome.cause) {
+    case supervise::Cause::kTimeout:
+      return Failure{.code = "time_limit",
+                     .message = text::cat("the time limit of ",
+                                          to_string(profile.limits.timeout.value_or(Millis{0})),
+                                          " was reached"),
+                     .fix = "give it more with --timeout (limits.timeout)"};
+    case supervise::Cause::kOom:
+      return limit_failure(profile, "memory");
+    case supervise::Cause::kPolicyDenied:
+      return Failure{.code = "required_missing",
+                     .message = text::cat("no artifact matches ", text::join(missing, ", ")),
+                     .fix = "have the program write it into /work, or drop --require"};
+    case supervise::Cause::kExited:
+    case supervise::Cause::kSignal:
+      if (report.exit_status != 0 && !outcome.limit_hit.empty()) {
+        return limit_failure(profile, outcome.limit_hit);
+      }
+      return std::nullopt;
+    default:
+      return std::nullopt;
+  }
+}
+
+/// Whether the same run may well succeed a little later.
+bool is_retryable(const supervise::Outcome& outcome) {
+  constexpr std::array kPassing{EAGAIN, ENOMEM, ENOSPC, EMFILE, ENFILE, EBUSY, EDQUOT};
+  return outcome.cause == supervise::Cause::kSandboxError && outcome.error.has_value() &&
+         std::find(kPassing.begin(), kPassing.end(), outcome.error->sys_errno()) != kPassing.end();
+}
+
+void warn_about_output(const Options& options, const Report& report, std::string_view limit) {
+  const auto one = [&](const Output& output, std::string_view stream) {
+    if (!output.truncated) return;
+    warn(options,
+         text::cat(stream,
+                   " was cut after ",
+                   limit,
+                   " of ",
+                   output.bytes,
+                   " bytes: raise --output-limit (limits.output)"));
+  };
+  one(report.out, "standard output");
+  one(report.err, "standard error");
+}
+
+/// Limits that sbx itself holds, after those of the backend.
+void add_own_limits(const profile::Limits& limits, std::vector<confine::InForce>& in_force) {
+  if (limits.timeout.has_value()) {
+    in_force.push_back({.limit = "timeout",
+                        .value = text::cat(limits.timeout->v, "ms"),
+                        .mechanism = "timer of sbx, SIGTERM, after 2 s SIGKILL to all"});
+  }
+  if (limits.output.has_value()) {
+    in_force.push_back({.limit = "output",
+                        .value = text::cat(limits.output->v),
+                        .mechanism = "counted by sbx for stdout and stderr each"});
+  }
+}
+
+void write_status(const Options& options, const Report& report) {
+  if (!options.status_fd.has_value()) return;
+  static_cast<void>(sys::write_all(*options.status_fd, to_status_json(report) + "\n"));
+}
+
+Report refused(const Options& options, const Error& error) {
+  Report report;
+  const bool is_usage = error.code() == Errc::kUsage;
+  report.outcome.cause = is_usage ? supervise::Cause::kUsage : supervise::Cause::kSandboxError;
+  report.outcome.error = error;
+  report.exit_status = supervise::exit_status(report.outcome);
+  report.retryable = is_retryable(report.outcome);
+  report.profile = options.profile.value_or("");
+  report.failure = Failure{
+      .code = std::string(name(error.code())), .message = error.message(), .fix = error.hint()};
+  write_status(options, report);
+  return report;
+}
+
+Report run_prepared(const Options& options, Prepared& prepared) {
+  for (const std::string& warning : prepared.plan->warnings())
+    warn(options, warning);
+  Job job(prepared.job);
+  JobEnd end = job.run(*prepared.plan);
+  const std::int64_t ended_ns = monotonic_ns();
+  Collected collected = collect(options, prepared, job);
+  if (const int signo = job.pending_signal(); signo != 0) {
+    end.facts.interrupted_by = signo;
+  } else if (collected.error.has_value() && !end.facts.sandbox_error.has_value()) {
+    end.facts.sandbox_error = std::move(collected.error);
+  }
+  end.facts.required_missing = !collected.missing.empty();
+
+  Report report;
+  report.id = prepared.id;
+  report.profile = prepared.profile.name;
+  report.isolation = prepared.choice.backend->name;
+  report.isolation_reason = prepared.choice.reason;
+  report.outcome = supervise::classify(end.facts);
+  report.exit_status = supervise::exit_status(report.outcome);
+  report.retryable = is_retryable(report.outcome);
+  report.failure = failure_of(report, prepared, collected.missing);
+  report.out = std::move(end.out);
+  report.err = std::move(end.err);
+  report.artifacts = std::move(collected.list.items);
+  report.artifacts_complete = collected.list.is_complete;
+  report.usage = end.final.usage;
+  report.has_usage = true;
+  report.phases = end.phases;
+  report.phases.collect_s = static_cast<double>(monotonic_ns() - ended_ns) * kSecondsPerNs;
+  report.limits = prepared.plan->limits();
+  add_own_limits(prepared.profile.limits, report.limits);
+  if (!report.failure.has_value() && !report.outcome.limit_hit.empty()) {
+    warn(options, limit_failure(prepared.profile, report.outcome.limit_hit).message);
+  }
+  warn_about_output(options, report, to_string(prepared.profile.limits.output.value_or(Bytes{0})));
+  write_status(options, report);
+  return report;
+}
+
+std::string quoted(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) {
+    if (!line.empty()) line += ' ';
+    const bool is_plain =
+        !word.empty() && word.find_first_of(" \t\n'\"\\$`*?[]{}()<>|&;#~!") == std::string::npos;
+    line += is_plain ? text::escape(word) : text::cat('\'', text::escape(word), '\'');
+  }
+  return line;
+}
+
+}  // namespace
+
+Report execute(const Options& options) {
+  ::signal(SIGPIPE, SIG_IGN);  // relays look at EPIPE instead
+  auto prepared = prepare(options);
+  if (!prepared.ok()) return refused(options, prepared.error());
+  return run_prepared(options, prepared.value());
+}
+
+Result<std::string> plan_text(const Options& options) {
+  SBX_ASSIGN(const Prepared prepared, prepare(options));
+  std::string all = text::cat("profile ",
+                              prepared.profile.name,
+                              ", isolation ",
+                              prepared.choice.backend->name,
+                              " (",
+                              prepared.choice.reason,
+                              ")\n");
+  all += prepared.plan->to_text();
+  if (!all.ends_with('\n')) all += '\n';
+  const JobRequest& job = prepared.job;
+  all += text::cat("exec ", quoted(job.exec.argv), "\n  in ", text::escape(job.exec.cwd), "\n");
+  for (const std::string& line : job.exec.env) {
+    // Values may be secrets: names only.
+    all += text::cat("  env ", text::escape(line.substr(0, line.find('='))), "\n");
+  }
+  all += text::cat("  stdin ",
+                   job.want_stdin ? "ours" : "empty",
+                   job.exec.tty.has_value() ? ", terminal" : "",
+                   "\n");
+  std::vector<confine::InForce> limits = prepared.plan->limits();
+  add_own_limits(prepared.profile.limits, limits);
+  for (const confine::InForce& limit : limits) {
+    all += text::cat("limit ",
+                     limit.limit,
+                     " = ",
+                     limit.value,
+                     " by ",
+                     limit.mechanism,
+                     limit.approximate ? " (approximate)" : "",
+                     "\n");
+  }
+  for (const std::string& glob : prepared.require) {
+    all += text::cat("require ", text::escape(glob), "\n");
+  }
+  if (prepared.sink.has_value()) {
+    all += text::cat("artifacts to ", text::escape(prepared.sink->target()), "\n");
+  }
+  for (const std::string& warning : prepared.plan->warnings()) {
+    all += text::cat("warning: ", text::escape(warning), "\n");
+  }
+  return all;
+}
+
+}  // namespace sbx::run
