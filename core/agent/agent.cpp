@@ -51,6 +51,7 @@ class Agent {
   AgentConfig config_;
   UniqueFd child_signal_;
   std::vector<Child> children_;
+  bool has_forked_ = false;
 };
 
 Status Agent::run() {
@@ -87,7 +88,8 @@ Status Agent::serve_channel() {
 }
 
 Status Agent::handle(ipc::Exec& request, std::span<const UniqueFd> fds) {
-  const ExecContext context{config_.rules, config_.join_fds, config_.own_binary};
+  const ExecContext context{
+      config_.rules, config_.join_fds, config_.own_binary, !std::exchange(has_forked_, true)};
   Result<Starting> started = start_exec(request, fds, context);
   if (!started.ok()) {
     const Error& error = started.error();

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -74,13 +75,8 @@ struct ChildPlan {
   ::_exit(127);
 }
 
-void reset_signals_in_child() noexcept {
-  struct sigaction action {};
-  action.sa_handler = SIG_DFL;
-  for (int signo = 1; signo < NSIG; ++signo) {
-    if (signo == SIGKILL || signo == SIGSTOP) continue;
-    (void)::sigaction(signo, &action, nullptr);  // 32 and 33 belong to libc: refused, unused
-  }
+/// PID 1 has reset all dispositions and sets none, so only the mask is left.
+void unblock_signals_in_child() noexcept {
   sigset_t none;
   sigemptyset(&none);
   (void)::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -163,7 +159,7 @@ bool is_own_binary(const char* path, const FileId& own) noexcept {
 
 [[noreturn]] void run_child_in_child(const ChildPlan& plan) noexcept {
   const PayloadRules& rules = *plan.rules;
-  reset_signals_in_child();
+  unblock_signals_in_child();
   take_stdio_in_child(plan);
   join_cgroup_in_child(plan);
   // Everything but the three streams goes at exec; the report pipe is close-on-exec already.
@@ -186,6 +182,17 @@ bool is_own_binary(const char* path, const FileId& own) noexcept {
     fail_in_child(plan, Stage::kSeccomp, error);
   }
   exec_in_child(plan);
+}
+
+/// vfork(2) with a stack of its own: no page tables are copied (0.2 ms), and PID 1 stands still
+/// until the child's exec. Only while nothing else runs inside, which could stop the child and so
+/// us.
+pid_t clone_sharing_memory(ChildPlan& plan) {
+  alignas(16) static std::array<char, size_t{64} << 10> stack;
+  const auto entry = [](void* argument) -> int {
+    run_child_in_child(*static_cast<const ChildPlan*>(argument));
+  };
+  return ::clone(entry, stack.data() + stack.size(), CLONE_VM | CLONE_VFORK | SIGCHLD, &plan);
 }
 
 /// The paths that argv[0] may mean, in the order in which they are tried.
@@ -282,7 +289,7 @@ Result<Starting> start_exec(const ipc::Exec& request,
   plan.join_fds = context.join_fds;
   plan.rules = &context.rules;
   plan.own_binary = context.own_binary;
-  const pid_t pid = ::fork();
+  const pid_t pid = context.is_alone ? clone_sharing_memory(plan) : ::fork();
   if (pid < 0) return sys_error("fork the program");
   if (pid == 0) run_child_in_child(plan);
   starting.pid = pid;

@@ -35,6 +35,7 @@ struct ExecContext {
   PayloadRules rules;
   std::span<const UniqueFd> join_fds;  ///< cgroup.procs files to write "0" to
   FileId own_binary;                   ///< never executed for the payload
+  bool is_alone = false;               ///< no process of the payload exists yet
 };
 
 /// Forks the child. `stdio` are its three descriptors (ignored with a terminal).

@@ -28,6 +28,7 @@ namespace {
 constexpr int kDetach = 2;                // MNT_DETACH
 constexpr uint64_t kPrivate = 1UL << 18;  // MS_PRIVATE
 constexpr std::string_view kStaging = "/proc";
+constexpr std::string_view kNullDevice = "/dev/null";
 constexpr unsigned kNullMajor = 1;
 constexpr unsigned kNullMinor = 3;
 
@@ -52,11 +53,14 @@ Status set_owner(int dirfd, const std::string& name, int32_t owner) {
       dirfd, name, static_cast<uid_t>(owner), static_cast<gid_t>(owner), AT_SYMLINK_NOFOLLOW);
 }
 
-/// mkdirat + exact mode + owner; the umask must not matter.
+/// The umask is 0 (isolate() saw to that), so the mode is exact.
 Status make_dir(int dirfd, const std::string& name, uint32_t mode, int32_t owner) {
   SBX_TRY(sys::mkdirat(dirfd, name, mode));
-  if (::fchmodat(dirfd, name.c_str(), mode, 0) != 0) return sys_error(text::cat("chmod ", name));
   return set_owner(dirfd, name, owner);
+}
+
+std::string parent_of(const std::string& path) {
+  return path.substr(0, path.rfind('/'));
 }
 
 struct FsOption {
@@ -90,7 +94,8 @@ Result<UniqueFd> open_source(const std::string& source, const std::string& benea
   return sys::open_tree(found.get(), "", OPEN_TREE_CLONE | AT_RECURSIVE | AT_EMPTY_PATH);
 }
 
-Status MountExecutor::isolate_propagation() {
+Status MountExecutor::isolate() {
+  ::umask(0);
   mount_attr attr{};
   attr.propagation = kPrivate;
   return sys::mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, attr);
@@ -108,8 +113,13 @@ Result<UniqueFd> MountExecutor::open_target(const std::string& path, int flags) 
                       RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
 }
 
-Status MountExecutor::attach(int mount_fd, const std::string& path, int type_flags) const {
-  SBX_ASSIGN(const UniqueFd target, open_target(path, O_PATH | O_NOFOLLOW | type_flags));
+/// Where no component can be a link (we made the parent), the kernel looks the path up itself;
+/// anywhere else the target is opened first, with links refused.
+Status MountExecutor::attach(int mount_fd, const std::string& path) const {
+  if (made_dirs_.contains(parent_of(path))) {
+    return sys::move_mount(mount_fd, "", root_.get(), relative(path), MOVE_MOUNT_F_EMPTY_PATH);
+  }
+  SBX_ASSIGN(const UniqueFd target, open_target(path, O_PATH | O_NOFOLLOW));
   return sys::move_mount(
       mount_fd, "", target.get(), "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
 }
@@ -121,18 +131,26 @@ Status MountExecutor::run(const NewRoot& step) {
 }
 
 Status MountExecutor::run(const MakeDir& step) {
-  return make_dir(root_.get(), relative(step.path), step.mode, step.owner);
+  SBX_TRY(make_dir(root_.get(), relative(step.path), step.mode, step.owner));
+  if (made_dirs_.contains(parent_of(step.path))) made_dirs_.insert(step.path);
+  return {};
 }
 
 Status MountExecutor::run(const MakeFile& step) {
+  if (step.content.empty()) {
+    // No final or inner link is followed in a tree that we made, and no host tree is written to.
+    if (::mknodat(root_.get(), relative(step.path).c_str(), S_IFREG | step.mode, 0) != 0) {
+      return sys_error(text::cat("make file ", step.path));
+    }
+    return {};
+  }
   SBX_ASSIGN(const UniqueFd file,
              sys::openat2(root_.get(),
                           relative(step.path),
                           O_WRONLY | O_CREAT | O_EXCL,
-                          0600,
+                          step.mode,
                           RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS));
-  SBX_TRY(sys::write_all(file.get(), step.content));
-  return sys::fchmod(file.get(), step.mode);
+  return sys::write_all(file.get(), step.content);
 }
 
 Status MountExecutor::run(const MakeLink& step) {
@@ -151,17 +169,21 @@ Status MountExecutor::run(const Bind& step) {
     SBX_ASSIGN(opened, open_source(step.source, step.beneath));
     tree = opened.get();
   }
-  SBX_ASSIGN(const struct stat info, sys::fstat(tree));
-  const bool is_dir = S_ISDIR(info.st_mode);
-  const bool fits = step.kind == BindKind::kDir      ? is_dir
-                    : step.kind == BindKind::kDevice ? S_ISCHR(info.st_mode)
-                                                     : !is_dir;
-  if (!fits) return Error(Errc::kUsage, text::cat(step.source, " changed its type meanwhile"));
+  // A directory on a file, or the reverse, is refused by move_mount itself.
+  if (step.kind == BindKind::kDevice) {
+    SBX_ASSIGN(const struct stat info, sys::fstat(tree));
+    if (!S_ISCHR(info.st_mode)) {
+      return Error(Errc::kUnsupported, text::cat("the host's ", step.source, " is no device"));
+    }
+    if (step.path == kNullDevice && info.st_rdev != makedev(kNullMajor, kNullMinor)) {
+      return Error(Errc::kUnsupported, "the host's /dev/null is not the null device");
+    }
+  }
   uint64_t attributes = MOUNT_ATTR_NOSUID;
   if (step.kind != BindKind::kDevice) attributes |= MOUNT_ATTR_NODEV;
   if (step.mode == BindMode::kReadOnly) attributes |= MOUNT_ATTR_RDONLY;
   SBX_TRY(set_attributes(tree, attributes, AT_RECURSIVE, step.source));
-  return attach(tree, step.path, is_dir ? O_DIRECTORY : 0);
+  return attach(tree, step.path);
 }
 
 Status MountExecutor::run(const Scratch& step) {
@@ -171,10 +193,10 @@ Status MountExecutor::run(const Scratch& step) {
                               {"mode", "0755"}};
   SBX_ASSIGN(const UniqueFd mount,
              new_mount("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV));
-  // A detached mount cannot be cloned before Linux 6.15, so it is attached at its first place
-  // while its directories are taken, each as a mount of its own.
-  const std::string& first = step.dirs.front().path;
-  SBX_TRY(attach(mount.get(), first, O_DIRECTORY));
+  // A detached mount cannot be cloned before Linux 6.15, so it is attached at its first place while
+  // its directories are taken, each as a mount of its own. The first of them then covers it: an
+  // umount would cost a wait for RCU.
+  SBX_TRY(attach(mount.get(), step.dirs.front().path));
   std::vector<UniqueFd> trees;
   for (size_t i = 0; i < step.dirs.size(); ++i) {
     const std::string name = std::to_string(i);
@@ -183,16 +205,15 @@ Status MountExecutor::run(const Scratch& step) {
     trees.push_back(std::move(tree));
   }
   SBX_ASSIGN(work_dir_, sys::open_tree(mount.get(), "0", OPEN_TREE_CLONE));
-  SBX_TRY(sys::umount2(text::cat(kStaging, first), kDetach));
   for (size_t i = 0; i < step.dirs.size(); ++i) {
-    SBX_TRY(attach(trees[i].get(), step.dirs[i].path, O_DIRECTORY));
+    SBX_TRY(attach(trees[i].get(), step.dirs[i].path));
   }
   return {};
 }
 
 Status MountExecutor::run(const Proc& step) {
   SBX_ASSIGN(const UniqueFd mount, new_mount("proc", {}, kQuiet));
-  return attach(mount.get(), step.path, O_DIRECTORY);
+  return attach(mount.get(), step.path);
 }
 
 Status MountExecutor::run(const DevPts& step) {
@@ -204,51 +225,38 @@ Status MountExecutor::run(const DevPts& step) {
   SBX_TRY(sys::fsconfig_create(context.get()));
   SBX_ASSIGN(const UniqueFd mount,
              sys::fsmount(context.get(), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC));
-  return attach(mount.get(), step.path, O_DIRECTORY);
+  return attach(mount.get(), step.path);
 }
 
-/// The host's null device as a detached mount; its type is checked, not its name.
-Result<UniqueFd> MountExecutor::null_device() {
-  SBX_ASSIGN(UniqueFd tree, sys::open_tree(AT_FDCWD, "/dev/null", OPEN_TREE_CLONE));
-  SBX_ASSIGN(const struct stat info, sys::fstat(tree.get()));
-  if (!S_ISCHR(info.st_mode) || info.st_rdev != makedev(kNullMajor, kNullMinor)) {
-    return Error(Errc::kUnsupported, "the host's /dev/null is not the null device");
-  }
-  SBX_TRY(set_attributes(
-      tree.get(), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_RDONLY, 0, "/dev/null"));
-  return tree;
-}
-
+/// The cover of a file is a clone of the sandbox's own null device, whose type was checked.
 Status MountExecutor::run(const Mask& step) {
-  Result<UniqueFd> target = open_target(step.path, O_PATH | O_NOFOLLOW);
-  if (!target.ok()) {
-    if (target.error().code() == Errc::kNotFound) return {};
-    return std::move(target).error();
+  const std::string name = relative(step.path);
+  const Result<struct stat> info = sys::fstatat(root_.get(), name, AT_SYMLINK_NOFOLLOW);
+  if (!info.ok()) {
+    if (info.error().code() == Errc::kNotFound) return {};
+    return info.error();
   }
-  SBX_ASSIGN(const struct stat info, sys::fstat(target.value().get()));
   UniqueFd cover;
-  if (S_ISDIR(info.st_mode)) {
+  if (S_ISDIR(info.value().st_mode)) {
     const FsOption options[] = {{"size", "4096"}, {"nr_inodes", "1"}, {"mode", "0555"}};
     SBX_ASSIGN(cover, new_mount("tmpfs", options, kQuiet | MOUNT_ATTR_RDONLY));
   } else {
-    SBX_ASSIGN(cover, null_device());
+    SBX_ASSIGN(cover,
+               sys::open_tree(root_.get(), relative(std::string(kNullDevice)), OPEN_TREE_CLONE));
   }
-  return sys::move_mount(
-      cover.get(), "", target.value().get(), "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+  return sys::move_mount(cover.get(), "", root_.get(), name, MOVE_MOUNT_F_EMPTY_PATH);
 }
 
 Status MountExecutor::run(const Freeze& step) {
-  Result<UniqueFd> target = open_target(step.path, O_PATH | O_NOFOLLOW);
-  if (!target.ok()) {
-    if (target.error().code() == Errc::kNotFound) return {};
-    return std::move(target).error();
+  const std::string name = relative(step.path);
+  const Result<UniqueFd> tree =
+      sys::open_tree(root_.get(), name, OPEN_TREE_CLONE | AT_RECURSIVE | AT_SYMLINK_NOFOLLOW);
+  if (!tree.ok()) {
+    if (tree.error().code() == Errc::kNotFound) return {};
+    return tree.error();
   }
-  SBX_ASSIGN(
-      const UniqueFd tree,
-      sys::open_tree(target.value().get(), "", OPEN_TREE_CLONE | AT_RECURSIVE | AT_EMPTY_PATH));
-  SBX_TRY(set_attributes(tree.get(), MOUNT_ATTR_RDONLY, AT_RECURSIVE, step.path));
-  return sys::move_mount(
-      tree.get(), "", target.value().get(), "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+  SBX_TRY(set_attributes(tree.value().get(), MOUNT_ATTR_RDONLY, AT_RECURSIVE, step.path));
+  return sys::move_mount(tree.value().get(), "", root_.get(), name, MOVE_MOUNT_F_EMPTY_PATH);
 }
 
 Status MountExecutor::run(const ForbidUserNamespaces& /*step*/) {

@@ -12,7 +12,10 @@
 //   4. EnterRoot seals the root, pivots into it and detaches everything of the host.
 #pragma once
 
+#include <functional>
+#include <set>
 #include <span>
+#include <string>
 
 #include "core/base/result.h"
 #include "core/base/unique_fd.h"
@@ -30,8 +33,9 @@ class MountExecutor {
   /// `sources` are the detached mounts that Bind::source_fd counts; not owned.
   explicit MountExecutor(std::span<const UniqueFd> sources) : sources_(sources) {}
 
-  /// Cuts mount propagation from and to the host's namespace. Call before the first step.
-  static Status isolate_propagation();
+  /// Cuts mount propagation from and to the host's namespace, and clears the umask so that modes
+  /// are exact. Call before the first step.
+  static Status isolate();
   Status execute(const Step& step);
 
   /// A detached mount of the first scratch directory alone, for the host to read at the end.
@@ -54,12 +58,13 @@ class MountExecutor {
   Status run(const EnterRoot& step);
 
   Result<UniqueFd> open_target(const std::string& path, int flags) const;
-  Status attach(int mount_fd, const std::string& path, int type_flags) const;
-  Result<UniqueFd> null_device();
+  Status attach(int mount_fd, const std::string& path) const;
 
   std::span<const UniqueFd> sources_;
   UniqueFd root_;
   UniqueFd work_dir_;
+  std::set<std::string, std::less<>>
+      made_dirs_;  ///< inside paths; no link leads to or through them
 };
 
 }  // namespace sbx::confine

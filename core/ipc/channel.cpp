@@ -56,9 +56,26 @@ struct Datagram {
   std::vector<UniqueFd> fds;
 };
 
+/// Length of the next datagram (SOCK_SEQPACKET gives it with MSG_TRUNC), so that no more is
+/// allocated than it holds. 0 at the end.
+Result<size_t> peek_length(int socket, Wait wait) {
+  ssize_t length = -1;
+  do {
+    length =
+        ::recv(socket, nullptr, 0, MSG_PEEK | MSG_TRUNC | (wait == Wait::kNo ? MSG_DONTWAIT : 0));
+  } while (length < 0 && errno == EINTR);
+  if (length >= 0) return static_cast<size_t>(length);
+  if (errno == EAGAIN) return Error(Errc::kNotFound, "no message is waiting");
+  if (errno == ECONNRESET) return Error(Errc::kProtocol, "the other side closed the channel");
+  return sys_error("recv from the other side of the sandbox");
+}
+
 Result<Datagram> receive_datagram(int socket, Wait wait) {
+  SBX_ASSIGN(const size_t length, peek_length(socket, wait));
+  if (length == 0) return Error(Errc::kProtocol, "the other side closed the channel");
+  if (length > kMaxDatagram) return Error(Errc::kProtocol, "a message was longer than allowed");
   Datagram datagram;
-  datagram.bytes.resize(kMaxDatagram);
+  datagram.bytes.resize(length);
   iovec iov{datagram.bytes.data(), datagram.bytes.size()};
   alignas(cmsghdr) ControlBuffer control{};
   msghdr header{};
@@ -68,15 +85,9 @@ Result<Datagram> receive_datagram(int socket, Wait wait) {
   header.msg_controllen = control.size();
   ssize_t got = -1;
   do {
-    got = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC | (wait == Wait::kNo ? MSG_DONTWAIT : 0));
+    got = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
   } while (got < 0 && errno == EINTR);
-  if (got < 0) {
-    if (errno == EAGAIN) return Error(Errc::kNotFound, "no message is waiting");
-    if (errno == ECONNRESET) {
-      return Error(Errc::kProtocol, "the other side closed the channel");
-    }
-    return sys_error("recvmsg from the other side of the sandbox");
-  }
+  if (got < 0) return sys_error("recvmsg from the other side of the sandbox");
   for (cmsghdr* m = CMSG_FIRSTHDR(&header); m != nullptr; m = CMSG_NXTHDR(&header, m)) {
     if (m->cmsg_level != SOL_SOCKET || m->cmsg_type != SCM_RIGHTS) continue;
     const size_t count = (m->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -86,7 +97,6 @@ Result<Datagram> receive_datagram(int socket, Wait wait) {
       datagram.fds.emplace_back(fd);
     }
   }
-  if (got == 0) return Error(Errc::kProtocol, "the other side closed the channel");
   if ((header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
     return Error(Errc::kProtocol, "a message was longer than allowed");
   }

@@ -37,6 +37,11 @@ namespace {
 
 Status leave_caller(UniqueFd& link) {
   (void)::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  // Signals that the caller ignores would stay so in every program inside (signal(7)).
+  struct sigaction standard {};
+  standard.sa_handler = SIG_DFL;
+  for (int signo = 1; signo < NSIG; ++signo)
+    (void)::sigaction(signo, &standard, nullptr);
   sigset_t all;
   sigfillset(&all);
   (void)::sigprocmask(SIG_SETMASK, &all, nullptr);
@@ -98,14 +103,14 @@ Result<agent::AgentConfig> set_up(ipc::Channel& channel) {
   // After the change of ids, which may set it again (prctl(2), PR_SET_DUMPABLE).
   SBX_TRY(sys::prctl("make PID 1 undumpable", PR_SET_DUMPABLE, 0));
   SBX_ASSIGN(config.own_binary, own_binary());
-  ::umask(022);
-  SBX_TRY(confine::MountExecutor::isolate_propagation());
+  SBX_TRY(confine::MountExecutor::isolate());
   confine::MountExecutor executor(sources);
   for (const confine::Step& step : plan.steps) {
     if (const Status done = executor.execute(step); !done.ok()) {
       fail(channel, confine::to_text(step), done.error());
     }
   }
+  ::umask(022);  // what programs inside start with
   const UniqueFd work_dir = executor.take_work_dir();
   const int fds[] = {work_dir.get()};
   SBX_TRY(channel.send(ipc::Ready{},
