@@ -25,6 +25,7 @@ void check_refusal(const Error& error) {
 
 }  // namespace
 
+// NOLINTNEXTLINE(readability-identifier-naming): libFuzzer gives the name
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);
   if (const Result<Bytes> bytes = parse_bytes(input); bytes.ok()) {

@@ -2,13 +2,13 @@
 #include "core/base/loop.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <memory>
 #include <optional>
 #include <string>
@@ -230,10 +230,10 @@ TEST_CASE("loop: among 200 descriptors that stay ready each gets its turn") {
   std::vector<Watch> watches;
   std::vector<int> calls(200, 0);
   int total = 0;
-  for (std::size_t i = 0; i < calls.size(); ++i) {
+  for (int& count : calls) {
     pipes.push_back(ready_pipe());
-    watches.push_back(loop.add_fd(pipes.back().r.get(), EPOLLIN, [&, i](std::uint32_t) {
-      ++calls[i];
+    watches.push_back(loop.add_fd(pipes.back().r.get(), EPOLLIN, [&](std::uint32_t) {
+      ++count;
       if (++total == 2000) loop.stop();
     }));
   }

@@ -3,13 +3,13 @@
 
 #include <fcntl.h>
 #include <linux/openat2.h>
-#include <signal.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <string>
 
 #include <doctest/doctest.h>
