@@ -31,8 +31,9 @@ int show_choice(std::string_view group) {
 int without_verb(const std::vector<std::string>& words) {
   if (words.empty()) return show_choice({});
   if (is_help(words[0])) return printed(print(overview({}, has_colour(Stream::kOut))));
-  if (words[0] == "--version" || words[0] == "-V")
+  if (words[0] == "--version" || words[0] == "-V") {
     return kVersionVerb.run(Invocation(kVersionVerb));
+  }
   if (is_group(words[0])) {
     if (words.size() == 1) return show_choice(words[0]);
     if (is_help(words[1])) return printed(print(overview(words[0], has_colour(Stream::kOut))));

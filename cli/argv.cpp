@@ -10,6 +10,8 @@ namespace {
 
 constexpr std::array<std::string_view, 1> kRoles = {"internal-jail-init"};
 
+constexpr std::size_t kNowhere = std::string_view::npos;
+
 /// What one word asks for, read with the verb's own flags.
 struct Word {
   const Flag* wants_next = nullptr;  // the flag whose value is the next word
@@ -20,9 +22,9 @@ Word look_at(const Verb& verb, std::string_view word) {
   if (word.size() < 2 || word[0] != '-') return {};
   if (word[1] == '-') {
     std::size_t equals = word.find('=');
-    const Flag* flag = verb.find(word.substr(2, equals == word.npos ? equals : equals - 2));
+    const Flag* flag = verb.find(word.substr(2, equals == kNowhere ? equals : equals - 2));
     if (flag == nullptr || !flag->takes_value()) return {};
-    if (equals == word.npos) return {.wants_next = flag};
+    if (equals == kNowhere) return {.wants_next = flag};
     return {.empty_at = equals + 1 == word.size() ? equals : 0};
   }
   for (std::size_t i = 1; i < word.size();

@@ -130,8 +130,9 @@ std::string overview(std::string_view group, bool colour) {
     out += ' ';
   }
   out += "VERB [FLAG...] [WORD...]\n";
-  if (group.empty())
+  if (group.empty()) {
     out += "\nRuns programs in a sandbox on this machine: no daemon, no account.\n";
+  }
   out += heading("Verbs", colour);
   for (const Verb* verb : verbs()) {
     if (!in_group(*verb, group)) continue;

@@ -32,8 +32,9 @@ Error unknown_flag(const Verb& verb, std::string_view word) {
   Error error = usage(text::cat("unknown flag ", text::escape(shown), " for sbx ", verb.name));
   if (shown.starts_with("--")) {
     std::vector<std::string_view> names;
-    for (const Flag& flag : verb.flags)
+    for (const Flag& flag : verb.flags) {
       names.push_back(flag.name);
+    }
     if (auto near = text::closest(shown.substr(2), names)) {
       return std::move(error).with_hint(text::cat("did you mean --", *near, "?"));
     }
@@ -108,8 +109,9 @@ Status read(CLI::App& app, const Verb& verb, std::vector<std::string> ours, Invo
   CLI::Option* help = add(app, kHelpFlag);
   std::vector<CLI::Option*> options;
   options.reserve(verb.flags.size());
-  for (const Flag& flag : verb.flags)
+  for (const Flag& flag : verb.flags) {
     options.push_back(add(app, flag));
+  }
 
   std::ranges::reverse(ours);  // the library eats from the back
   app.parse(std::move(ours));
@@ -122,8 +124,9 @@ Status read(CLI::App& app, const Verb& verb, std::vector<std::string> ours, Invo
     if (looks_like_flag(word)) return unknown_flag(verb, word);
     if (verb.words.program) break;
   }
-  for (std::size_t i = 0; i < options.size(); ++i)
+  for (std::size_t i = 0; i < options.size(); ++i) {
     SBX_TRY(take(*options[i], verb.flags[i], out));
+  }
   SBX_TRY(check_words(verb, words));
   out.set_words(std::move(words));
   return {};

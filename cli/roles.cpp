@@ -5,6 +5,8 @@
 
 namespace sbx::cli {
 
-void run_role(std::string_view /*role*/) { jail::jail_init_main(UniqueFd(jail::kLinkFd)); }
+void run_role(std::string_view /*role*/) {
+  jail::jail_init_main(UniqueFd(jail::kLinkFd));
+}
 
 }  // namespace sbx::cli

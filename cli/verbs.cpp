@@ -58,7 +58,7 @@ Found find_verb(std::span<const std::string> words) {
 }
 
 Error unknown_verb(std::span<const std::string> words) {
-  std::string word = words[0];
+  const std::string& word = words[0];
   std::vector<std::string_view> known;
   if (is_group(word) && words.size() > 1) {
     std::size_t skip = word.size() + 1;

@@ -30,8 +30,9 @@ std::string_view source_of(const profile::Listing& row) {
 
 std::string as_table(const std::vector<profile::Listing>& rows) {
   std::size_t width = 4;
-  for (const profile::Listing& row : rows)
+  for (const profile::Listing& row : rows) {
     width = std::max(width, row.name.size());
+  }
   std::string out = "NAME";
   out.append(width - 2, ' ');
   out += "FROM             WHAT\n";

@@ -38,8 +38,9 @@ std::set<std::string> matches(const std::string& text, const char* pattern, cons
 
 std::string show(const std::set<std::string>& words) {
   std::string out;
-  for (const std::string& word : words)
+  for (const std::string& word : words) {
     out += word + ' ';
+  }
   return out;
 }
 

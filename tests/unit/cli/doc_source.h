@@ -29,8 +29,9 @@ inline std::set<std::string> spellings(const cli::Verb& verb) {
     out.insert("--" + std::string(flag.name));
     if (flag.letter != '\0') out.insert(std::string("-") + flag.letter);
   };
-  for (const cli::Flag& flag : verb.flags)
+  for (const cli::Flag& flag : verb.flags) {
     add(flag);
+  }
   add(cli::kHelpFlag);
   return out;
 }

@@ -15,8 +15,9 @@ TEST_CASE("help: of every verb holds its usage, flags and examples, and fits int
   for (const Verb* verb : verbs()) {
     CAPTURE(verb->name);
     std::string help = help_of(*verb, false);
-    for (std::string_view usage : verb->usage)
+    for (std::string_view usage : verb->usage) {
       CHECK(help.find(usage) != std::string::npos);
+    }
     for (const Flag& flag : verb->flags) {
       CHECK(help.find("--" + std::string(flag.name)) != std::string::npos);
     }

@@ -108,7 +108,8 @@ TEST_CASE("man: mandoc finds nothing to complain about") {
   std::string complaints;
   for (std::string_view line : sbx::text::split(outcome.out, '\n')) {
     // whether other pages are known depends on the machine, not on ours
-    if (line.empty() || line.find("referenced manual not found") != line.npos) continue;
+    if (line.empty() || line.find("referenced manual not found") != std::string_view::npos)
+      continue;
     complaints += std::string(line) + '\n';
   }
   CHECK_MESSAGE(complaints.empty(), complaints);
