@@ -161,8 +161,9 @@ int drop_all_caps_in_child(CapMask keep) noexcept {
   CapData data{};
   if (::syscall(SYS_capget, &who, data.data()) != 0) return errno;
   // A change of uid has emptied the effective set; dropping from the bounding set needs SETPCAP.
-  for (__user_cap_data_struct& half : data)
+  for (__user_cap_data_struct& half : data) {
     half.effective = half.permitted;
+  }
   who = header();
   if (::syscall(SYS_capset, &who, data.data()) != 0) return errno;
   // A kernel newer than these headers may have more of them: EINVAL ends the list.

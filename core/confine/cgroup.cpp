@@ -39,8 +39,8 @@ Status check_id(const std::string& id) {
   const auto good = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
   };
-  if (!id.empty() && id.size() <= kMaxIdLength && std::all_of(id.begin(), id.end(), good))
-    return {};
+  const bool fits = !id.empty() && id.size() <= kMaxIdLength;
+  if (fits && std::all_of(id.begin(), id.end(), good)) return {};
   return Error(Errc::kInternal, text::cat("cgroup id \"", text::escape(id), "\" is malformed"));
 }
 

@@ -1,13 +1,13 @@
 // What is done with groups while and after processes are in them.
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <csignal>
+#include <ctime>
 #include <set>
 
 #include "core/base/clock.h"

@@ -69,8 +69,9 @@ class Finder {
         mounts_(parse_mountinfo(view.mountinfo)),
         own_(parse_proc_cgroup(view.self_cgroup)) {
     // The last mount on a point hides the ones before it.
-    for (auto it = mounts_.rbegin(); it != mounts_.rend() && v2_ == nullptr; ++it) {
-      if (it->type == "cgroup2") v2_ = &*it;
+    std::reverse(mounts_.begin(), mounts_.end());
+    for (const MountLine& mount : mounts_) {
+      if (v2_ == nullptr && mount.type == "cgroup2") v2_ = &mount;
     }
     if (v2_ != nullptr) read_v2();
   }
@@ -84,8 +85,8 @@ class Finder {
   std::string real(const std::string& path) const { return text::cat(view_.root, path); }
 
   const MountLine* v1_mount(std::string_view controller) const {
-    for (auto it = mounts_.rbegin(); it != mounts_.rend(); ++it) {
-      if (it->type == "cgroup" && has_word(it->super_options, ',', controller)) return &*it;
+    for (const MountLine& mount : mounts_) {
+      if (mount.type == "cgroup" && has_word(mount.super_options, ',', controller)) return &mount;
     }
     return nullptr;
   }

@@ -57,8 +57,9 @@ std::optional<MountLine> mount_line(std::string_view line) {
   // id parent major:minor root mount-point options optional* - type source super-options
   constexpr std::size_t kFixed = 6;
   std::size_t dash = kFixed;
-  while (dash < fields.size() && fields[dash] != "-")
+  while (dash < fields.size() && fields[dash] != "-") {
     ++dash;
+  }
   if (dash + 3 >= fields.size()) return std::nullopt;
   return MountLine{.root = unescape(fields[3]),
                    .mount_point = unescape(fields[4]),

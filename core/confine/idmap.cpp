@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <linux/sched.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <csignal>
 #include <cstddef>
 #include <utility>
 #include <vector>
@@ -162,8 +162,9 @@ Result<UniqueFd> idmap_userns(std::span<const IdMap> uids, std::span<const IdMap
   if (pid == 0) {
     // Holds the namespace until it is killed, by us or by our death.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    for (;;)
+    for (;;) {
       ::pause();
+    }
   }
   const ChildProcess holder(pid, UniqueFd(raw_pidfd));  // kills and reaps it
   SBX_TRY(write_idmaps(pid, uids, gids, false));

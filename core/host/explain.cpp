@@ -83,7 +83,7 @@ bool is_restricted_by_apparmor(const HostFiles& files) {
   return !files.is_root && sysctl(files, kSysctlAppArmor).value_or(0) == 1;
 }
 
-Error refused(std::string cause, int err, std::string fix) {
+Error refused(std::string_view cause, int err, std::string fix) {
   return sys_error(text::cat("make a user namespace: ", cause), err)
       .with_code(Errc::kDenied)
       .with_hint(std::move(fix));

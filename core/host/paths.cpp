@@ -27,8 +27,9 @@ std::optional<std::string> process_env(std::string_view name) {
 std::optional<std::string> absolute(const PathContext& context, std::string_view name) {
   auto value = context.env(name);
   if (!value || value->empty() || value->front() != '/') return std::nullopt;
-  while (value->size() > 1 && value->back() == '/')
+  while (value->size() > 1 && value->back() == '/') {
     value->pop_back();
+  }
   return value;
 }
 
@@ -91,8 +92,9 @@ Result<Dir> open_state_dir(const PathContext& context) {
           Errc::kUsage,
           text::cat("SBX_STATE_DIR: \"", text::escape(*named), "\" is not an absolute path"));
     }
-    while (named->size() > 1 && named->back() == '/')
+    while (named->size() > 1 && named->back() == '/') {
       named->pop_back();
+    }
     auto dir = open_private(*named, context.uid);
     if (!dir.ok()) return std::move(dir).error().prefixed("SBX_STATE_DIR");
     return dir;

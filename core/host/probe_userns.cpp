@@ -1,7 +1,6 @@
 // Whether a user namespace can be made and used: by making one and mounting in it.
 #include <fcntl.h>
 #include <linux/sched.h>
-#include <signal.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -9,6 +8,7 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 

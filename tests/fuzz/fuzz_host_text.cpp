@@ -20,17 +20,20 @@ void parse_all(std::string_view text) {
   for (const MountLine& line : parse_mountinfo(text)) {
     must(line.root.size() + line.mount_point.size() + line.type.size() <= text.size());
   }
-  for (const CgroupLine& line : parse_proc_cgroup(text))
+  for (const CgroupLine& line : parse_proc_cgroup(text)) {
     must(line.path.front() == '/');
+  }
   for (const PasswdLine& line : parse_passwd(text)) {
     must(!line.name.empty());
     const auto home = find_home(text, line.uid);
     must(!home || home->front() == '/');
   }
-  for (const IdSpan& span : parse_subid(text))
+  for (const IdSpan& span : parse_subid(text)) {
     must(span.count > 0);
-  for (const IdSpan& span : parse_third_field(text))
+  }
+  for (const IdSpan& span : parse_third_field(text)) {
     must(span.count == 1);
+  }
   (void)parse_proc_stat(text);
   (void)find_counter(text, "oom_kill");
   (void)find_counter(text, "");

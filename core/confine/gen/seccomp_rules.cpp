@@ -550,8 +550,9 @@ class List {
 std::vector<sock_filter> build_filter(Variant variant, std::string& error) {
   List list(error);
   list.add(kAllowed, SCMP_ACT_ALLOW);
-  for (const int nr : kAllowedNumbers)
+  for (const int nr : kAllowedNumbers) {
     list.add(nr, SCMP_ACT_ALLOW, "number");
+  }
   list.add(kDenied, SCMP_ACT_ERRNO(EPERM));
   if (variant == Variant::kNesting) {
     list.add(kMounts, SCMP_ACT_ALLOW);

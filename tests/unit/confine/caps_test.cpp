@@ -64,8 +64,9 @@ TEST_CASE("caps: unknown names get a suggestion, dangerous ones a reason") {
     CHECK(refused.error().message().find("is never given to a sandbox") != std::string::npos);
     CHECK_FALSE(refused.error().hint().empty());
   }
-  for (const std::string_view name : allowed_capabilities())
+  for (const std::string_view name : allowed_capabilities()) {
     CHECK(parse_capability(name).ok());
+  }
 }
 
 TEST_CASE("caps: all are gone, also from the bounding set") {

@@ -63,8 +63,9 @@ pid_t sleeper(const Cgroup& group) {
   if (pid == 0) {
     if (join(group) != 0) ::_exit(1);
     if (::write(ready[1], "r", 1) != 1) ::_exit(1);
-    for (;;)
+    for (;;) {
       ::pause();
+    }
   }
   char byte = 0;
   CHECK(::read(ready[0], &byte, 1) == 1);
@@ -192,8 +193,9 @@ TEST_CASE("cgroup: forks over the pids limit fail, and are counted") {
     for (int i = 0; i < 20; ++i) {
       const pid_t pid = ::fork();
       if (pid == 0) {
-        for (;;)
+        for (;;) {
           ::pause();
+        }
       }
       if (pid > 0) ++count;
     }
@@ -285,8 +287,9 @@ TEST_CASE("cgroup: kill ends a fork bomb") {
         const pid_t next = ::fork();
         if (next > 0) ::_exit(0);
       }
-      for (;;)
+      for (;;) {
         ::pause();
+      }
     }
     const timespec pause{.tv_sec = 0, .tv_nsec = 50'000'000};
     ::nanosleep(&pause, nullptr);

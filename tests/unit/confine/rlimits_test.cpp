@@ -96,15 +96,17 @@ int forks_in_userns(std::uint64_t limit) {
       ::waitpid(init, &status, 0);
       ::_exit(WEXITSTATUS(status));
     }
-    if (become_user_in_child(1000, 1000, false) != 0 || drop_all_caps_in_child(0) != 0)
+    if (become_user_in_child(1000, 1000, false) != 0 || drop_all_caps_in_child(0) != 0) {
       ::_exit(202);
+    }
     if (apply_rlimits_in_child(set) != 0) ::_exit(203);
     int count = 0;
     for (int i = 0; i < 60; ++i) {
       const pid_t child = ::fork();
       if (child == 0) {
-        for (;;)
+        for (;;) {
           ::pause();
+        }
       }
       if (child > 0) ++count;
     }

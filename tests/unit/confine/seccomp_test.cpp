@@ -317,8 +317,9 @@ TEST_CASE("seccomp: cost of installing and of a call (printed, not judged)") {
     constexpr int kCalls = 300'000;
     const auto measure = [](long nr) {
       const std::int64_t start = monotonic_ns();
-      for (int i = 0; i < kCalls; ++i)
+      for (int i = 0; i < kCalls; ++i) {
         ::syscall(nr, -1, 0, 0);
+      }
       return (monotonic_ns() - start) * 1000 / kCalls;
     };
     Cost cost{};
