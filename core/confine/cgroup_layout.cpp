@@ -117,13 +117,15 @@ class Finder {
     }
     const std::string group = dir ? *dir : mount.mount_point;
     return none(text::cat("the cgroup v1 group ", group, " (", controller, ") belongs to root"),
-                text::cat("as root: mkdir ",
+                text::cat("as root: d=",
                           mount.mount_point,
-                          "/sbx-user && chown -R \"$USER\" ",
-                          mount.mount_point,
-                          "/sbx-user && echo $$ > ",
-                          mount.mount_point,
-                          "/sbx-user/cgroup.procs; or run sbx as root"));
+                          "/user-",
+                          view_.uid,
+                          "; mkdir -p $d; chown -R ",
+                          view_.uid,
+                          " $d; echo ",
+                          view_.shell,
+                          " > $d/cgroup.procs; or run sbx as root"));
   }
 
   void read_v2() {
@@ -282,7 +284,9 @@ Result<CgroupLayout> probe_cgroups() {
   // The limit is for a host with tens of thousands of mounts; memory grows with what is there.
   SBX_ASSIGN(view.mountinfo, fs::read_file("/proc/self/mountinfo", Bytes{64U << 20U}));
   SBX_ASSIGN(view.self_cgroup, fs::read_file("/proc/self/cgroup", Bytes{1U << 20U}));
-  view.is_root = ::geteuid() == 0;
+  view.uid = ::geteuid();
+  view.is_root = view.uid == 0;
+  view.shell = ::getppid();
   CgroupLayout layout = find_cgroup_places(view);
   if (layout.memory.usable()) layout.swap_is_on = has_swap();
   return layout;

@@ -46,6 +46,8 @@ struct CgroupView {
   std::string self_cgroup;  ///< text of /proc/self/cgroup
   std::string root;         ///< put before each mount point ("" on a real host)
   bool is_root = false;     ///< effective uid 0
+  std::uint32_t uid = 0;    ///< for the text of a fix
+  std::int32_t shell = 0;   ///< pid of the process that started us, likewise
 };
 CgroupLayout find_cgroup_places(const CgroupView& view);
 

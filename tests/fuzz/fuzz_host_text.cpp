@@ -50,7 +50,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto layout = sbx::confine::find_cgroup_places({.mountinfo = text.substr(0, half),
                                                           .self_cgroup = text.substr(half),
                                                           .root = "/proc/self/fdinfo/none",
-                                                          .is_root = is_root});
+                                                          .is_root = is_root,
+                                                          .uid = 1,
+                                                          .shell = 1});
     must(!layout.to_text().empty());
     must(!layout.memory.usable());
   }

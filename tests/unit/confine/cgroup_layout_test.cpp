@@ -40,7 +40,9 @@ class FakeHost {
     return find_cgroup_places({.mountinfo = std::move(mountinfo),
                                .self_cgroup = std::move(self),
                                .root = dir_.value().path(),
-                               .is_root = is_root});
+                               .is_root = is_root,
+                               .uid = 1000,
+                               .shell = 42});
   }
 
  private:
@@ -131,7 +133,9 @@ TEST_CASE("cgroup_layout: a user on v1 has a group only where it was given one")
   CHECK_FALSE(layout.pids.usable());
   CHECK(layout.pids.cause ==
         "the cgroup v1 group /sys/fs/cgroup/pids/theirs (pids) belongs to root");
-  CHECK(layout.pids.fix.find("mkdir /sys/fs/cgroup/pids/sbx-user") != std::string::npos);
+  CHECK(layout.pids.fix ==
+        "as root: d=/sys/fs/cgroup/pids/user-1000; mkdir -p $d; chown -R 1000 $d; "
+        "echo 42 > $d/cgroup.procs; or run sbx as root");
 }
 
 TEST_CASE("cgroup_layout: a mount that shows part of a hierarchy is subtracted from our path") {
