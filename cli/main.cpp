@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
     std::span<const char* const> words(argv, argc < 0 ? 0U : static_cast<std::size_t>(argc));
     std::string_view role = sbx::cli::role_of(words);
     if (!role.empty()) sbx::cli::run_role(role);
+    sbx::cli::fill_standard_descriptors();
     return sbx::cli::run_cli(words);
   } catch (...) {  // no code of ours throws: this is out of memory, or a bug
     sbx::cli::report_exception();

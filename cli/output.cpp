@@ -1,6 +1,7 @@
 // Output: the one place that writes to the terminal - results to stdout, words to people on stderr.
 #include "cli/output.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <exception>
 
 #include "core/base/exit_code.h"
+#include "core/base/sys.h"
 #include "core/base/text.h"
 
 namespace sbx::cli {
@@ -64,6 +66,15 @@ std::string labelled(std::string_view label, std::string_view colour, std::strin
 }
 
 }  // namespace
+
+void fill_standard_descriptors() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
+    // the wrong direction on purpose; the lowest free number is this one
+    auto opened = sys::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+    if (opened.ok()) (void)opened.value().release();
+  }
+}
 
 bool has_colour(Stream stream) {
   const char* no_color = std::getenv("NO_COLOR");

@@ -11,6 +11,10 @@ namespace sbx::cli {
 
 enum class Stream { kOut, kErr };
 
+/// Puts something harmless in the place of a standard descriptor that we were started without, so
+/// that no file of ours gets its number: reading and writing there fails as on a closed one.
+void fill_standard_descriptors();
+
 /// Whether `stream` may carry colour: a terminal that is not "dumb", and NO_COLOR unset or empty.
 bool has_colour(Stream stream);
 

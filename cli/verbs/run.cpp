@@ -39,7 +39,7 @@ constexpr std::string_view kDetails =
 constexpr std::string_view kWhat = "What to run";
 constexpr std::string_view kFiles = "Files in and out";
 constexpr std::string_view kProgram = "The program's surroundings";
-constexpr std::string_view kLimits = "Limits (the profile's, when not given)";
+constexpr std::string_view kLimits = "Limits (the profile's when not given; unlimited lifts one)";
 constexpr std::string_view kResult = "Result";
 
 constexpr std::array<std::string_view, 3> kIsolations = {"jail", "vm", "auto"};
