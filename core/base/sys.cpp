@@ -218,17 +218,6 @@ Result<int> poll(std::span<pollfd> fds, Millis timeout) {
   }
 }
 
-Status ensure_stdio() {
-  for (int fd = 0; fd <= STDERR_FILENO; ++fd) {
-    if (::fcntl(fd, F_GETFD) != -1) continue;
-    // The lowest free number is taken, and those below are in use by now.
-    const int opened =
-        ::open("/dev/null", O_RDWR);  // NOLINT(android-cloexec-open): to be inherited
-    if (opened != fd) return failed("open /dev/null as descriptor ", fd);
-  }
-  return {};
-}
-
 // --- names ---
 
 Status mkdirat(int dirfd, Path path, mode_t mode) {

@@ -85,10 +85,6 @@ int set_pipe_size(int fd, int size);
 /// the time that is left. Blocks.
 Result<int> poll(std::span<pollfd> fds, Millis timeout);
 
-/// Opens /dev/null on each of 0, 1, 2 that is closed, so that no later descriptor of ours can land
-/// there. To be called first in main.
-Status ensure_stdio();
-
 // --- names ---
 
 Status mkdirat(int dirfd, Path path, mode_t mode);

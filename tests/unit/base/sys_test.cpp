@@ -47,16 +47,6 @@ class Interruptions {
   struct sigaction before_ {};
 };
 
-/// Runs `act` in a forked child and gives its exit code.
-template <typename F>
-int in_child(F act) {
-  const pid_t pid = ::fork();
-  if (pid == 0) ::_exit(act());
-  int status = 0;
-  ::waitpid(pid, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 }  // namespace
 
 TEST_CASE("sys: every descriptor is close-on-exec") {
@@ -150,19 +140,6 @@ TEST_CASE("sys: waitid's answer becomes wait's status") {
   const int killed = status_of([] { ::kill(::getpid(), SIGKILL); });
   CHECK(WIFSIGNALED(killed));
   CHECK(WTERMSIG(killed) == SIGKILL);
-}
-
-TEST_CASE("sys: closed standard descriptors are opened, open ones are left alone") {
-  CHECK(in_child([] {
-          ::close(0);
-          ::close(2);
-          if (!sys::ensure_stdio().ok()) return 1;
-          for (int fd = 0; fd < 3; ++fd) {
-            if (::fcntl(fd, F_GETFD) != 0) return 2;  // open, and not close-on-exec
-          }
-          char c = 0;
-          return ::read(0, &c, 1) == 0 ? 0 : 3;
-        }) == 0);
 }
 
 TEST_CASE("sys: non-blocking mode can be set and taken back") {
