@@ -110,7 +110,7 @@ TEST_SUITE("jail") {
   TEST_CASE("io: both streams keep their own bytes and their own order") {
     const Outcome o = bash("for i in 1 2 3 4 5; do echo out$i; echo err$i >&2; done");
     CHECK(o.out == "out1\nout2\nout3\nout4\nout5\n");
-    CHECK(o.err == "err1\nerr2\nerr3\nerr4\nerr5\n");
+    CHECK(without_warnings(o.err) == "err1\nerr2\nerr3\nerr4\nerr5\n");
   }
 
   TEST_CASE("io: every byte value passes unchanged") {
@@ -156,7 +156,7 @@ TEST_SUITE("jail") {
     INFO(o.err);
     CHECK(o.code == 3);
     CHECK(o.out.size() == 1048576);
-    CHECK(!o.err.empty());
+    CHECK(!without_warnings(o.err).empty());
   }
 
   TEST_CASE("io: a child that keeps stdout open does not keep the run alive") {
@@ -294,7 +294,7 @@ TEST_SUITE("jail") {
     CHECK(bash("printf abc").out == "abc");
     const Outcome o = bash("true");
     CHECK(o.out.empty());
-    CHECK(o.err.empty());
+    CHECK(without_warnings(o.err).empty());
   }
 
   TEST_CASE("io: our stdout is not left non-blocking") {

@@ -38,7 +38,7 @@ TEST_SUITE("jail") {
         "done; wait; exit 0",
         {"-m", "100M", "--json"});
     INFO(o.show());
-    CHECK(contains(o.out, "memory limit"));
+    CHECK(field(o.out, "/limit_hit") == "memory");
   }
 
   TEST_CASE("limits: files in the job's own tmpfs count as its memory") {
@@ -47,7 +47,7 @@ TEST_SUITE("jail") {
         bash("head -c 300M /dev/zero > /tmp/big; echo wrote", {"-m", "64M", "--json"});
     INFO(o.show());
     CHECK((o.code != 0 || !contains(field(o.out, "/stdout"), "wrote") ||
-           contains(o.out, "memory limit")));
+           field(o.out, "/limit_hit") == "memory"));
   }
 
   TEST_CASE("limits: one limit at a time works, and no group stays") {

@@ -147,6 +147,7 @@ TEST_SUITE("jail") {
                 "python",
                 "-c",
                 "import os, sys\nopen(os.fsencode(sys.argv[1]), 'w').write('x')",
+                "--",
                 name};
       const Outcome o = call(args);
       INFO(name);
@@ -163,7 +164,7 @@ TEST_SUITE("jail") {
     const std::string evil =
         "'; touch " + marker + "; $(touch " + marker + ") `touch " + marker + "` \"";
     call({"run", "-p", "bash", "-e", "V=" + evil, "--set", "hostname=" + evil, "-c", ": " + evil});
-    call({"run", "-p", "bash", "-e", "V=" + evil, "-c", "true", evil});
+    call({"run", "-p", "bash", "-e", "V=" + evil, "-c", "true", "--", evil});
     call({"run", "-p", evil, "-c", "true"});
     command({evil, evil});
     call({"run", "-i", evil, "-o", evil, "-c", "1"});

@@ -34,7 +34,8 @@ std::string copied(const std::string& kind, const Identity& owner) {
   }
   const std::string script =
       "set -e; umask 022; mkdir -p \"$1\"; exec 9>\"$1/lock\"; flock 9; [ ! -e \"$2\" ] || exit 0\n"
-      "rm -rf \"$1\"/*-*; mkdir \"${2%/sbx}\"; cp \"$0\" \"$2.part\"; chmod 755 \"$2.part\"\n"
+      "find \"$1\" -mindepth 1 -maxdepth 1 -mmin +120 -exec rm -rf {} + ; mkdir \"${2%/sbx}\"; cp "
+      "\"$0\" \"$2.part\"; chmod 755 \"$2.part\"\n"
       "chown \"$3\" \"$2.part\" \"${2%/sbx}\" \"$1\"; mv \"$2.part\" \"$2\"";
   const Outcome made = run({.argv = {"/bin/sh",
                                      "-c",
@@ -146,6 +147,16 @@ std::vector<std::string> lines_of(const std::string& text) {
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);) {
     out.push_back(line);
+  }
+  return out;
+}
+
+std::string without_warnings(const std::string& err) {
+  std::string out;
+  for (const auto& line : lines_of(err)) {
+    if (line.rfind("sbx: warning: ", 0) != 0) {
+      out += line + "\n";
+    }
   }
   return out;
 }

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -146,6 +147,8 @@ std::vector<std::string> descendants() {
 
 LeakCheck::LeakCheck() : mounts_(mounts()), cgroups_(cgroups()), files_(files()) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  while (::waitpid(-1, nullptr, WNOHANG) > 0) {  // what an earlier case killed and left to us
+  }
 }
 
 std::vector<std::string> LeakCheck::left(double seconds) const {
