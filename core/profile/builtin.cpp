@@ -6,10 +6,10 @@
 namespace sbx::profile {
 namespace {
 
-Node unfold(std::span<const StaticNode>& rest) {
+YamlNode unfold(std::span<const StaticNode>& rest) {
   const StaticNode& from = rest.front();
   rest = rest.subspan(1);
-  Node node;
+  YamlNode node;
   node.kind = from.kind;
   node.is_quoted = from.is_quoted;
   node.at = {from.line, from.column};
@@ -30,7 +30,7 @@ const Builtin* find_builtin(std::string_view name) {
   return found == all.end() ? nullptr : &*found;
 }
 
-Node tree_of(const Builtin& builtin) {
+YamlNode tree_of(const Builtin& builtin) {
   std::span<const StaticNode> rest = builtin.nodes;
   return unfold(rest);
 }

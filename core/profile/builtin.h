@@ -13,7 +13,7 @@ namespace sbx::profile {
 
 /// One node of a tree, parents before children.
 struct StaticNode {
-  Node::Kind kind;
+  YamlNode::Kind kind;
   bool is_quoted;
   std::uint16_t line;
   std::uint16_t column;
@@ -32,6 +32,6 @@ std::span<const Builtin> builtins();
 /// nullptr when there is none.
 const Builtin* find_builtin(std::string_view name);
 /// The tree that parsing the text would give.
-Node tree_of(const Builtin& builtin);
+YamlNode tree_of(const Builtin& builtin);
 
 }  // namespace sbx::profile

@@ -23,7 +23,7 @@ std::optional<Found> next_of(const Search& search,
                              const Link& link,
                              const std::vector<Link>& before,
                              Diagnostics& diagnostics) {
-  const Node* extends = find_value(link.root, "extends");
+  const YamlNode* extends = find_value(link.root, "extends");
   std::string name(kBase);
   Position at{1, 1};
   if (extends != nullptr) {

@@ -13,7 +13,7 @@ namespace sbx::profile {
 
 struct Link {
   Found found;
-  Node root;
+  YamlNode root;
 };
 
 struct Chain {

@@ -42,7 +42,7 @@ Diagnostic at_origin(const Profile& profile, std::string_view key, std::string m
 /// Files live on a tmpfs, whose pages count as memory: a larger disk would end in the OOM killer.
 void check_disk(const Profile& profile, std::vector<Diagnostic>& found) {
   const Limits& limits = profile.limits;
-  if (!limits.disk || !limits.memory || *limits.disk <= *limits.memory) return;
+  if (!limits.disk || !limits.memory || limits.disk->v <= limits.memory->v) return;
   found.push_back(at_origin(profile,
                             profile.is_explicit("limits.memory") ? "limits.memory" : "limits.disk",
                             text::cat("limits.disk (",

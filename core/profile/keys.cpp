@@ -341,6 +341,7 @@ std::string unknown_key(std::string_view group, std::string_view key) {
 
 std::vector<KeyInfo> key_infos() {
   std::vector<KeyInfo> infos;
+  infos.reserve(kTable.size());
   for (const Key& key : kTable) {
     infos.push_back(KeyInfo{key.path, type_name(key), key.env, key.doc});
   }

@@ -65,28 +65,31 @@ void list_dir(const Search& search,
   }
 }
 
+Result<Listing> trusted_row(const Search& search,
+                            const TrustRecord& record,
+                            const LoadRequest& request) {
+  SBX_ASSIGN(Found found, search.find_path(record.path));
+  SBX_TRY(check_trust(record, found.text));
+  found.name = record.name;
+  return listing_of(search, std::move(found), request);
+}
+
 void list_trusted(const Search& search, const LoadRequest& request, std::vector<Listing>& rows) {
   for (const TrustRecord& record : all_trust(request.state_dir)) {
-    Result<Found> found = search.find_path(record.path);
-    Status trusted =
-        found.ok() ? check_trust(record, found.value().text) : Status(std::move(found).error());
-    if (trusted.ok()) {
-      found.value().name = record.name;
-      rows.push_back(listing_of(search, std::move(found).value(), request));
-    } else {
-      rows.push_back(problem_row(record.name, Layer::kFile, record.path, trusted.error()));
-    }
+    Result<Listing> row = trusted_row(search, record, request);
+    rows.push_back(row.ok() ? std::move(row).value()
+                            : problem_row(record.name, Layer::kFile, record.path, row.error()));
     rows.back().is_trusted_project = true;
   }
 }
 
 /// The items of a list below "language", without reading anything else.
-std::vector<std::string> language_list(const Node& root, std::string_view key) {
+std::vector<std::string> language_list(const YamlNode& root, std::string_view key) {
   std::vector<std::string> items;
-  const Node* language = find_value(root, "language");
-  const Node* list = language == nullptr ? nullptr : find_value(*language, key);
+  const YamlNode* language = find_value(root, "language");
+  const YamlNode* list = language == nullptr ? nullptr : find_value(*language, key);
   if (list == nullptr) return items;
-  for (const Node& item : list->items) {
+  for (const YamlNode& item : list->items) {
     items.push_back(item.text);
   }
   return items;
@@ -97,7 +100,7 @@ template <typename Matches>
 std::optional<std::string> first_with(std::string_view key,
                                       const LoadRequest& request,
                                       const Matches& matches) {
-  const auto has = [&](const Node& root) {
+  const auto has = [&](const YamlNode& root) {
     const std::vector<std::string> items = language_list(root, key);
     return std::any_of(items.begin(), items.end(), matches);
   };

@@ -10,10 +10,13 @@
 namespace sbx::profile {
 namespace {
 
-void merge_map(const Node& map, std::string_view group, Reader& reader, Diagnostics& diagnostics) {
+void merge_map(const YamlNode& map,
+               std::string_view group,
+               Reader& reader,
+               Diagnostics& diagnostics) {
   for (std::size_t i = 0; i + 1 < map.items.size(); i += 2) {
-    const Node& key = map.items[i];
-    const Node& value = map.items[i + 1];
+    const YamlNode& key = map.items[i];
+    const YamlNode& value = map.items[i + 1];
     if (!key.is_scalar() || (key.text == "<<" && !key.is_quoted)) continue;  // reported already
     const std::string path = group.empty() ? key.text : text::cat(group, '.', key.text);
     const Key* row = key.text.find('.') == std::string::npos ? find_key(path) : nullptr;
@@ -21,7 +24,7 @@ void merge_map(const Node& map, std::string_view group, Reader& reader, Diagnost
       reader.read(*row, value, Put::kReplace);
     } else if (!group.empty() || !is_group(path)) {
       diagnostics.add(key.at, unknown_key(group, key.text));
-    } else if (value.kind == Node::Kind::kMap) {
+    } else if (value.kind == YamlNode::Kind::kMap) {
       merge_map(value, path, reader, diagnostics);
     } else {
       diagnostics.add(value.at,
@@ -36,9 +39,9 @@ void merge_map(const Node& map, std::string_view group, Reader& reader, Diagnost
   }
 }
 
-Node scalar(std::string_view value) {
-  Node node;
-  node.kind = Node::Kind::kScalar;
+YamlNode scalar(std::string_view value) {
+  YamlNode node;
+  node.kind = YamlNode::Kind::kScalar;
   node.text = std::string(value);
   return node;
 }
@@ -81,15 +84,15 @@ void merge_override(const Override& override, Reader& reader, Diagnostics& diagn
   }
   const std::string_view value = text::trim(override.value);
   if (value.starts_with('[') || value.starts_with('{')) {
-    const Node node = parse_yaml_flow(value, diagnostics);
+    const YamlNode node = parse_yaml_flow(value, diagnostics);
     if (diagnostics.empty()) reader.read(*key, node, Put::kReplace);
     return;
   }
   if (std::holds_alternative<Get<std::vector<EnvVar>>>(key->field)) {
     return diagnostics.add({}, "expected env.NAME=VALUE, or env={NAME: value}");
   }
-  Node list;
-  list.kind = Node::Kind::kList;
+  YamlNode list;
+  list.kind = YamlNode::Kind::kList;
   list.items.push_back(scalar(override.value));
   reader.read(*key, list, Put::kReplace);
 }
@@ -102,20 +105,20 @@ void move_to(std::vector<Diagnostic>& all, Diagnostics& found) {
 
 }  // namespace
 
-const Node* find_value(const Node& root, std::string_view key) {
-  if (root.kind != Node::Kind::kMap) return nullptr;
+const YamlNode* find_value(const YamlNode& root, std::string_view key) {
+  if (root.kind != YamlNode::Kind::kMap) return nullptr;
   for (std::size_t i = 0; i + 1 < root.items.size(); i += 2) {
     if (root.items[i].is_scalar() && root.items[i].text == key) return &root.items[i + 1];
   }
   return nullptr;
 }
 
-void merge_file(const Node& root,
+void merge_file(const YamlNode& root,
                 const Source& source,
                 Profile& profile,
                 Diagnostics& diagnostics) {
-  if (root.kind == Node::Kind::kNull) return;  // reported with the YAML
-  if (root.kind != Node::Kind::kMap) {
+  if (root.kind == YamlNode::Kind::kNull) return;  // reported with the YAML
+  if (root.kind != YamlNode::Kind::kMap) {
     diagnostics.add(root.at, "a profile is a map of keys, such as \"extends: base\"");
     return;
   }

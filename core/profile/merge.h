@@ -14,7 +14,10 @@
 namespace sbx::profile {
 
 /// The values of one file over `profile`.
-void merge_file(const Node& root, const Source& source, Profile& profile, Diagnostics& diagnostics);
+void merge_file(const YamlNode& root,
+                const Source& source,
+                Profile& profile,
+                Diagnostics& diagnostics);
 /// The values of SBX_* variables.
 void merge_variables(const EnvLookup& env, Profile& profile, std::vector<Diagnostic>& mistakes);
 /// The values of flags; relative mount sources start at `source.base_dir`.
@@ -24,6 +27,6 @@ void merge_overrides(std::span<const Override> overrides,
                      std::vector<Diagnostic>& mistakes);
 
 /// The value of a top-level key; nullptr when the tree has none.
-const Node* find_value(const Node& root, std::string_view key);
+const YamlNode* find_value(const YamlNode& root, std::string_view key);
 
 }  // namespace sbx::profile

@@ -45,8 +45,9 @@ Result<MountText> split_keyed(std::string_view text) {
   std::size_t pos = 0;
   while (pos < text.size()) {
     const std::size_t key = key_at(pos);
-    if (key == kKeys.size() || seen.at(key))
+    if (key == kKeys.size() || seen.at(key)) {
       return wrong(text::cat(quoted(text), " is no mount; ", kForms));
+    }
     seen.at(key) = true;
     const std::size_t start = pos + kKeys.at(key).size();
     std::size_t end = text.find(',', start);

@@ -20,6 +20,7 @@ struct ShowField {
   std::string operator()(const std::vector<std::string>& items) const { return list(items); }
   std::string operator()(const std::vector<EnvVar>& variables) const {
     std::vector<std::string> names;
+    names.reserve(variables.size());
     for (const EnvVar& each : variables) {
       names.push_back(each.name);
     }
@@ -27,6 +28,7 @@ struct ShowField {
   }
   std::string operator()(const std::vector<Mount>& mounts) const {
     std::vector<std::string> texts;
+    texts.reserve(mounts.size());
     for (const Mount& mount : mounts) {
       texts.push_back(show_mount(mount));
     }

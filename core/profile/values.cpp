@@ -20,15 +20,15 @@ std::string quoted(std::string_view s) {
   return text::cat('\'', text::escape(s.substr(0, kShown)), s.size() > kShown ? "..." : "", '\'');
 }
 
-std::string_view kind_name(const Node& node) {
+std::string_view kind_name(const YamlNode& node) {
   switch (node.kind) {
-    case Node::Kind::kNull:
+    case YamlNode::Kind::kNull:
       return "nothing";
-    case Node::Kind::kScalar:
+    case YamlNode::Kind::kScalar:
       return "a single value";
-    case Node::Kind::kList:
+    case YamlNode::Kind::kList:
       return "a list";
-    case Node::Kind::kMap:
+    case YamlNode::Kind::kMap:
       return "a map";
   }
   return "?";
@@ -68,7 +68,7 @@ bool is_harmless(std::string_view variable) {
 struct Reader::ReadField {
   Reader& reader;
   const Key& key;
-  const Node& node;
+  const YamlNode& node;
   Put put;
 
   void operator()(std::monostate /*extends*/) const {}
@@ -158,24 +158,24 @@ struct Reader::ReadField {
       if (reader.read_item(key, node, item)) list.push_back(std::move(item));
       return;
     }
-    if (node.kind != Node::Kind::kList) return complain_no_list("a list");
+    if (node.kind != YamlNode::Kind::kList) return complain_no_list("a list");
     std::vector<std::string> items;
-    for (const Node& each : node.items) {
+    for (const YamlNode& each : node.items) {
       if (reader.read_item(key, each, item)) items.push_back(std::move(item));
     }
     list = std::move(items);
   }
 
   void operator()(Get<std::vector<EnvVar>> /*get*/) const {
-    if (node.kind == Node::Kind::kNull) {
+    if (node.kind == YamlNode::Kind::kNull) {
       return reader.complain(node, key.path, "has no value; write {} for no variables");
     }
-    if (node.kind != Node::Kind::kMap) {
+    if (node.kind != YamlNode::Kind::kMap) {
       return reader.complain(
           node, key.path, text::cat("expected a map, NAME: value, not ", kind_name(node)));
     }
     for (std::size_t i = 0; i + 1 < node.items.size(); i += 2) {
-      const Node& variable = node.items[i];
+      const YamlNode& variable = node.items[i];
       if (!variable.is_scalar()) continue;  // reported with the YAML
       reader.read_variable(variable.text, variable.at, node.items[i + 1]);
     }
@@ -183,8 +183,8 @@ struct Reader::ReadField {
 
   void operator()(Get<std::vector<Mount>> /*get*/) const {
     if (put == Put::kAdd) return reader.read_mount(node);
-    if (node.kind != Node::Kind::kList) return complain_no_list("a list of mounts");
-    for (const Node& each : node.items) {
+    if (node.kind != YamlNode::Kind::kList) return complain_no_list("a list of mounts");
+    for (const YamlNode& each : node.items) {
       reader.read_mount(each);
     }
   }
@@ -193,7 +193,7 @@ struct Reader::ReadField {
   bool is_unlimited() const { return node.is_scalar() && node.text == kUnlimited; }
 
   void complain_no_list(std::string_view wants) const {
-    if (node.kind == Node::Kind::kNull) {
+    if (node.kind == YamlNode::Kind::kNull) {
       return reader.complain(node, key.path, "has no value; write [] for an empty list");
     }
     std::string what = text::cat("expected ", wants, ", not ", kind_name(node));
@@ -222,15 +222,15 @@ struct Reader::ReadField {
   }
 };
 
-void Reader::complain(const Node& node, std::string_view path, std::string_view what) {
+void Reader::complain(const YamlNode& node, std::string_view path, std::string_view what) {
   // A flag or variable names the key already.
   const bool is_in_file = node.at.line != 0;
   diagnostics_->add(node.at, is_in_file ? text::cat(path, ": ", what) : std::string(what));
 }
 
-bool Reader::wants_scalar(const Key& key, const Node& node, std::string_view wants) {
+bool Reader::wants_scalar(const Key& key, const YamlNode& node, std::string_view wants) {
   if (node.is_scalar()) return true;
-  if (node.kind == Node::Kind::kNull) {
+  if (node.kind == YamlNode::Kind::kNull) {
     complain(node, key.path, text::cat("has no value; expected ", wants));
   } else {
     complain(node, key.path, text::cat("expected ", wants, ", not ", kind_name(node)));
@@ -238,7 +238,9 @@ bool Reader::wants_scalar(const Key& key, const Node& node, std::string_view wan
   return false;
 }
 
-std::string Reader::range_sentence(const Key& key, const Node& node, std::uint64_t value) const {
+std::string Reader::range_sentence(const Key& key,
+                                   const YamlNode& node,
+                                   std::uint64_t value) const {
   const auto show = [&](std::uint64_t number) -> std::string {
     if (std::holds_alternative<Get<std::optional<Bytes>>>(key.field)) {
       return to_string(Bytes{number});
@@ -265,13 +267,13 @@ std::string Reader::range_sentence(const Key& key, const Node& node, std::uint64
   return what;
 }
 
-bool Reader::in_range(const Key& key, const Node& node, std::uint64_t value) {
+bool Reader::in_range(const Key& key, const YamlNode& node, std::uint64_t value) {
   if (value >= key.range.least && value <= key.range.most) return true;
   complain(node, key.path, range_sentence(key, node, value));
   return false;
 }
 
-bool Reader::read_item(const Key& key, const Node& node, std::string& out) {
+bool Reader::read_item(const Key& key, const YamlNode& node, std::string& out) {
   if (!wants_scalar(key, node, "a text")) return false;
   const std::string complaint = key.complaint == nullptr ? "" : key.complaint(node.text);
   if (!complaint.empty()) {
@@ -290,14 +292,14 @@ bool Reader::read_item(const Key& key, const Node& node, std::string& out) {
   return true;
 }
 
-void Reader::read_variable(std::string_view name, Position name_at, const Node& value) {
+void Reader::read_variable(std::string_view name, Position name_at, const YamlNode& value) {
   const std::string complaint = env_name_complaint(name);
   if (!complaint.empty()) {
     diagnostics_->add(name_at, text::cat("env: ", quoted(name), ' ', complaint));
     return;
   }
   const std::string path = text::cat("env.", name);
-  if (value.kind == Node::Kind::kNull) {
+  if (value.kind == YamlNode::Kind::kNull) {
     return complain(value, path, "has no value; write \"\" for an empty one");
   }
   if (!value.is_scalar()) {
@@ -316,16 +318,16 @@ void Reader::read_variable(std::string_view name, Position name_at, const Node& 
   set_origin(path, name_at);
 }
 
-void Reader::read_mount(const Node& node) {
+void Reader::read_mount(const YamlNode& node) {
   MountText text;
   if (node.is_scalar()) {
     Result<MountText> split = split_mount(node.text);
     if (!split.ok()) return complain(node, "mounts", split.error().message());
     text = std::move(split).value();
-  } else if (node.kind == Node::Kind::kMap) {
+  } else if (node.kind == YamlNode::Kind::kMap) {
     for (std::size_t i = 0; i + 1 < node.items.size(); i += 2) {
-      const Node& part = node.items[i];
-      const Node& value = node.items[i + 1];
+      const YamlNode& part = node.items[i];
+      const YamlNode& value = node.items[i + 1];
       if (!part.is_scalar()) return;  // reported with the YAML
       std::string* const field = part.text == "source"   ? &text.source
                                  : part.text == "target" ? &text.target
@@ -373,7 +375,7 @@ void Reader::set_origin(std::string path, Position at) {
   profile_.origins.insert_or_assign(std::move(path), Origin{source_.layer, std::move(where)});
 }
 
-void Reader::read(const Key& key, const Node& node, Put put) {
+void Reader::read(const Key& key, const YamlNode& node, Put put) {
   std::visit(ReadField{*this, key, node, put}, key.field);
   set_origin(std::string(key.path), node.at);
 }

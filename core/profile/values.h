@@ -33,18 +33,18 @@ class Reader {
   /// From now on values come from `file` (the next flag), and mistakes go to `diagnostics`.
   void switch_to(std::string file, Diagnostics& diagnostics);
 
-  void read(const Key& key, const Node& node, Put put);
-  void read_variable(std::string_view name, Position name_at, const Node& value);
+  void read(const Key& key, const YamlNode& node, Put put);
+  void read_variable(std::string_view name, Position name_at, const YamlNode& value);
 
  private:
   struct ReadField;
 
-  void complain(const Node& node, std::string_view path, std::string_view what);
-  bool wants_scalar(const Key& key, const Node& node, std::string_view wants);
-  bool in_range(const Key& key, const Node& node, std::uint64_t value);
-  std::string range_sentence(const Key& key, const Node& node, std::uint64_t value) const;
-  bool read_item(const Key& key, const Node& node, std::string& out);
-  void read_mount(const Node& node);
+  void complain(const YamlNode& node, std::string_view path, std::string_view what);
+  bool wants_scalar(const Key& key, const YamlNode& node, std::string_view wants);
+  bool in_range(const Key& key, const YamlNode& node, std::uint64_t value);
+  std::string range_sentence(const Key& key, const YamlNode& node, std::uint64_t value) const;
+  bool read_item(const Key& key, const YamlNode& node, std::string& out);
+  void read_mount(const YamlNode& node);
   void set_origin(std::string path, Position at);
 
   Source source_;

@@ -1,4 +1,4 @@
-// Yaml: yaml-cpp's event stream turned into a Node tree under a budget.
+// Yaml: yaml-cpp's event stream turned into a YamlNode tree under a budget.
 //
 // Theory of operation
 // 1. The bytes are cleaned (yaml_text): encoding, control characters, leading tabs.
@@ -10,7 +10,6 @@
 #include "core/profile/yaml.h"
 
 #include <algorithm>
-#include <array>
 #include <exception>
 #include <map>
 #include <optional>
@@ -22,6 +21,7 @@
 #include <yaml-cpp/parser.h>
 
 #include "core/base/text.h"
+#include "core/profile/yaml_syntax.h"
 #include "core/profile/yaml_text.h"
 
 namespace sbx::profile {
@@ -69,7 +69,7 @@ class TreeBuilder : public YAML::EventHandler {
   void OnDocumentEnd() override {}
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    add(leaf(Node::Kind::kNull, mark), anchor);
+    add(leaf(YamlNode::Kind::kNull, mark), anchor);
   }
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
@@ -84,7 +84,7 @@ class TreeBuilder : public YAML::EventHandler {
     }
     count(found->second.nodes, where, text::cat("alias *", name, ": with it "));
     if (frames_.size() + found->second.depth > budget_.depth) too_deep(where);
-    Node copy = found->second.node;
+    YamlNode copy = found->second.node;
     copy.at = where;
     note_depth(found->second.depth);
     attach(std::move(copy));
@@ -94,7 +94,7 @@ class TreeBuilder : public YAML::EventHandler {
                 const std::string& tag,
                 YAML::anchor_t anchor,
                 const std::string& value) override {
-    Node node = leaf(Node::Kind::kScalar, mark);
+    YamlNode node = leaf(YamlNode::Kind::kScalar, mark);
     node.is_quoted = tag == "!";
     node.text = value;
     if (node.is_quoted) check_quote(mark, node.at);
@@ -106,7 +106,7 @@ class TreeBuilder : public YAML::EventHandler {
                        const std::string& tag,
                        YAML::anchor_t anchor,
                        YAML::EmitterStyle::value style) override {
-    open(Node::Kind::kList, mark, anchor, style);
+    open(YamlNode::Kind::kList, mark, anchor, style);
     check_tag(tag, frames_.back().node.at);
   }
   void OnSequenceEnd() override { close(); }
@@ -115,7 +115,7 @@ class TreeBuilder : public YAML::EventHandler {
                   const std::string& tag,
                   YAML::anchor_t anchor,
                   YAML::EmitterStyle::value style) override {
-    open(Node::Kind::kMap, mark, anchor, style);
+    open(YamlNode::Kind::kMap, mark, anchor, style);
     check_tag(tag, frames_.back().node.at);
   }
   void OnMapEnd() override {
@@ -137,18 +137,18 @@ class TreeBuilder : public YAML::EventHandler {
 
   Position at(const YAML::Mark& mark) { return columns_.at(mark); }
   int documents() const { return documents_; }
-  Node take() { return std::move(root_); }
+  YamlNode take() { return std::move(root_); }
 
  private:
   struct Frame {
-    Node node;
+    YamlNode node;
     YAML::anchor_t anchor = 0;
     bool is_flow = false;
     std::size_t first_node = 0;  // nodes_ when it was opened
     std::size_t depth = 1;       // levels in it, itself included
   };
   struct Anchored {
-    Node node;
+    YamlNode node;
     std::size_t nodes = 1;
     std::size_t depth = 0;
   };
@@ -168,8 +168,8 @@ class TreeBuilder : public YAML::EventHandler {
     }
   }
 
-  Node leaf(Node::Kind kind, const YAML::Mark& mark) {
-    Node node;
+  YamlNode leaf(YamlNode::Kind kind, const YAML::Mark& mark) {
+    YamlNode node;
     node.kind = kind;
     node.at = at(mark);
     count(1, node.at);
@@ -182,13 +182,13 @@ class TreeBuilder : public YAML::EventHandler {
     names_[anchor] = text::escape(std::exchange(anchor_name_, {}));
   }
 
-  void add(Node node, YAML::anchor_t anchor) {
+  void add(YamlNode node, YAML::anchor_t anchor) {
     remember_name(anchor);
     if (anchor != 0) anchors_[anchor] = Anchored{node, 1, 0};
     attach(std::move(node));
   }
 
-  void attach(Node node) {
+  void attach(YamlNode node) {
     if (frames_.empty()) {
       root_ = std::move(node);
     } else {
@@ -196,7 +196,7 @@ class TreeBuilder : public YAML::EventHandler {
     }
   }
 
-  void open(Node::Kind kind,
+  void open(YamlNode::Kind kind,
             const YAML::Mark& mark,
             YAML::anchor_t anchor,
             YAML::EmitterStyle::value style) {
@@ -261,13 +261,13 @@ class TreeBuilder : public YAML::EventHandler {
                   "lines is written with |)"));
   }
 
-  void check_keys(Node& map) {
-    std::vector<const Node*> keys;
+  void check_keys(YamlNode& map) {
+    std::vector<const YamlNode*> keys;
     for (std::size_t i = 0; i + 1 < map.items.size(); i += 2) {
-      const Node& key = map.items[i];
+      const YamlNode& key = map.items[i];
       // yaml-cpp places a missing value at what comes next.
-      if (map.items[i + 1].kind == Node::Kind::kNull) map.items[i + 1].at = key.at;
-      if (key.kind == Node::Kind::kNull) {
+      if (map.items[i + 1].kind == YamlNode::Kind::kNull) map.items[i + 1].at = key.at;
+      if (key.kind == YamlNode::Kind::kNull) {
         diagnostics_.add(key.at, "a key is missing before the colon");
       } else if (!key.is_scalar()) {
         diagnostics_.add(key.at, "a key must be plain text, not a list or a map");
@@ -278,8 +278,9 @@ class TreeBuilder : public YAML::EventHandler {
         keys.push_back(&key);
       }
     }
-    std::stable_sort(
-        keys.begin(), keys.end(), [](const Node* a, const Node* b) { return a->text < b->text; });
+    std::stable_sort(keys.begin(), keys.end(), [](const YamlNode* a, const YamlNode* b) {
+      return a->text < b->text;
+    });
     for (std::size_t i = 1; i < keys.size(); ++i) {
       if (keys[i]->text != keys[i - 1]->text) continue;
       diagnostics_.add(keys[i]->at,
@@ -302,35 +303,8 @@ class TreeBuilder : public YAML::EventHandler {
   std::size_t nodes_ = 0;
   std::size_t aliases_ = 0;
   int documents_ = 0;
-  Node root_;
+  YamlNode root_;
 };
-
-/// yaml-cpp's words and ours. What is not listed is shown as it is.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 18> kSentences{{
-    {"illegal map value",
-     "a colon is not expected here: quote text that holds \": \", or look for a missing colon or "
-     "wrong indentation on the line above"},
-    {"illegal map key", "a key is not expected here: check the indentation"},
-    {"illegal block entry", "a list item (-) is not expected here: put it on a line of its own"},
-    {"end of map not found",
-     "this line fits to no key above it: check its indentation and its colon"},
-    {"end of sequence not found",
-     "this line fits to no list above it: check its indentation and its dash"},
-    {"end of map flow not found", "the { that opens here is never closed"},
-    {"end of sequence flow not found", "the [ that opens here is never closed"},
-    {"illegal flow end", "a closing ] or } without its opening one"},
-    {"unknown token", "text cannot start with this character: put it in quotes"},
-    {"illegal EOF in scalar", "a quote is opened here and never closed"},
-    {"illegal tab when looking for indentation", "indented with a tab: YAML wants spaces here"},
-    {"the referenced anchor is not defined", "this alias stands for nothing: no such anchor above"},
-    {"alias not found after *", "text that starts with * must be in quotes"},
-    {"anchor not found after &", "text that starts with & must be in quotes"},
-    {"illegal character found while scanning alias", "text that starts with * must be in quotes"},
-    {"illegal character found while scanning anchor", "text that starts with & must be in quotes"},
-    {"tag handle with no suffix", "text that starts with ! must be in quotes"},
-    {"unexpected character in block scalar",
-     "only an indentation number, + or - may follow | or >"},
-}};
 
 struct SyntaxError {
   Position at;
@@ -338,24 +312,10 @@ struct SyntaxError {
   bool is_unknown_alias = false;
 };
 
-std::string_view line_of(std::string_view text, int line) {
-  std::size_t start = 0;
-  for (int i = 1; i < line; ++i) {
-    const std::size_t newline = text.find('\n', start);
-    if (newline == std::string_view::npos) return {};
-    start = newline + 1;
-  }
-  return text.substr(start, text.find('\n', start) - start);
-}
-
 SyntaxError explain_syntax(const YAML::Exception& e, std::string_view text, TreeBuilder& tree) {
   SyntaxError error{tree.at(e.mark), e.msg, e.msg == YAML::ErrorMsg::UNKNOWN_ANCHOR};
   if (e.mark.is_null()) error.at = {1, 1};
-  const auto* const known =
-      std::find_if(kSentences.begin(), kSentences.end(), [&](const auto& sentence) {
-        return sentence.first == error.message;
-      });
-  if (known != kSentences.end()) error.message = std::string(known->second);
+  error.message = syntax_sentence(e.msg);
   if (e.msg == YAML::ErrorMsg::END_OF_MAP_FLOW || e.msg == YAML::ErrorMsg::END_OF_SEQ_FLOW) {
     error.at = tree.open_bracket().value_or(error.at);
   }
@@ -386,53 +346,16 @@ std::optional<SyntaxError> run_parser(const std::string& text, TreeBuilder& tree
   }
 }
 
-/// Whether a new top-level key starts with `line`.
-bool starts_section(std::string_view line) {
-  if (line.empty()) return false;
-  const char first = line.front();
-  const bool is_key = (first >= 'a' && first <= 'z') || (first >= 'A' && first <= 'Z') ||
-                      first == '"' || first == '\'' || first == '_';
-  return is_key && line.find(':') != std::string_view::npos;
-}
-
-/// Replaces the top-level key around `line` with blank lines. False when nothing is left to blank.
-bool blank_section(std::string& text, int line) {
-  std::size_t begin = std::string::npos;
-  std::size_t end = text.size();
-  int number = 0;
-  for (std::size_t start = 0; start < text.size();) {
-    const std::size_t newline = std::min(text.find('\n', start), text.size());
-    ++number;
-    if (starts_section(std::string_view(text).substr(start, newline - start))) {
-      if (number > line) {
-        end = start;
-        break;
-      }
-      begin = start;
-    }
-    start = newline + 1;
-  }
-  if (begin == std::string::npos) return false;
-  bool changed = false;
-  for (std::size_t i = begin; i < end; ++i) {
-    if (text[i] == '\n' || text[i] == '\r' || text[i] == ' ') continue;
-    // Each byte of a multi-byte character becomes a space: nothing after it on the line is left.
-    text[i] = ' ';
-    changed = true;
-  }
-  return changed;
-}
-
-void clear_positions(Node& node) {
+void clear_positions(YamlNode& node) {
   node.at = {};
-  for (Node& item : node.items) {
+  for (YamlNode& item : node.items) {
     clear_positions(item);
   }
 }
 
 }  // namespace
 
-Node parse_yaml(std::string_view text, Diagnostics& diagnostics, const YamlBudget& budget) {
+YamlNode parse_yaml(std::string_view text, Diagnostics& diagnostics, const YamlBudget& budget) {
   if (text.size() > budget.bytes) {
     diagnostics.add({}, text::cat("larger than ", budget.bytes / 1024, " KiB: this is no profile"));
     return {};
@@ -445,11 +368,11 @@ Node parse_yaml(std::string_view text, Diagnostics& diagnostics, const YamlBudge
     TreeBuilder tree(rest, budget, found);
     const std::optional<SyntaxError> error = run_parser(rest, tree);
     if (!error) {
-      Node root = tree.take();
+      YamlNode root = tree.take();
       for (Diagnostic& each : found.take()) {
         diagnostics.add({each.line, each.column}, std::move(each.message));
       }
-      if (root.kind == Node::Kind::kNull && !had_error && diagnostics.empty()) {
+      if (root.kind == YamlNode::Kind::kNull && !had_error && diagnostics.empty()) {
         diagnostics.add({1, 1}, "the profile is empty: write at least \"extends: base\"");
       }
       return root;
@@ -462,9 +385,9 @@ Node parse_yaml(std::string_view text, Diagnostics& diagnostics, const YamlBudge
   return {};
 }
 
-Node parse_yaml_flow(std::string_view text, Diagnostics& diagnostics) {
+YamlNode parse_yaml_flow(std::string_view text, Diagnostics& diagnostics) {
   Diagnostics found(diagnostics.file());
-  Node root = parse_yaml(text, found);
+  YamlNode root = parse_yaml(text, found);
   for (Diagnostic& each : found.take()) {
     diagnostics.add({}, std::move(each.message));
   }

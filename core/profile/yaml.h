@@ -13,14 +13,14 @@
 
 namespace sbx::profile {
 
-struct Node {
+struct YamlNode {
   enum class Kind { kNull, kScalar, kList, kMap };
 
   Kind kind = Kind::kNull;
   bool is_quoted = false;  // 'a', "a" or a block scalar: never a number or a boolean
   Position at;
-  std::string text;         // kScalar
-  std::vector<Node> items;  // kList: the items; kMap: key, value, key, value …
+  std::string text;             // kScalar
+  std::vector<YamlNode> items;  // kList: the items; kMap: key, value, key, value …
 
   bool is_scalar() const { return kind == Kind::kScalar; }
 };
@@ -37,9 +37,9 @@ struct YamlBudget {
 /// `diagnostics`, and after a syntax error the other top-level keys are still read. Duplicate keys,
 /// tags, merge keys and keys that are no plain text are mistakes. An empty text gives a kNull node
 /// and a mistake.
-Node parse_yaml(std::string_view text, Diagnostics& diagnostics, const YamlBudget& budget = {});
+YamlNode parse_yaml(std::string_view text, Diagnostics& diagnostics, const YamlBudget& budget = {});
 
 /// A value in flow form, as after `--set KEY=`: "[a, b]" or "{a: b}". Positions are 0.
-Node parse_yaml_flow(std::string_view text, Diagnostics& diagnostics);
+YamlNode parse_yaml_flow(std::string_view text, Diagnostics& diagnostics);
 
 }  // namespace sbx::profile

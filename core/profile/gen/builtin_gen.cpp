@@ -14,7 +14,7 @@
 namespace {
 
 using sbx::profile::Diagnostics;
-using sbx::profile::Node;
+using sbx::profile::YamlNode;
 
 std::string literal(std::string_view text) {
   constexpr std::string_view kHex = "0123456789abcdef";
@@ -39,25 +39,25 @@ std::string literal(std::string_view text) {
   return out + "\"";
 }
 
-std::string_view kind_name(Node::Kind kind) {
+std::string_view kind_name(YamlNode::Kind kind) {
   switch (kind) {
-    case Node::Kind::kNull:
+    case YamlNode::Kind::kNull:
       return "kNull";
-    case Node::Kind::kScalar:
+    case YamlNode::Kind::kScalar:
       return "kScalar";
-    case Node::Kind::kList:
+    case YamlNode::Kind::kList:
       return "kList";
-    case Node::Kind::kMap:
+    case YamlNode::Kind::kMap:
       return "kMap";
   }
   return "?";
 }
 
-void write_node(std::ostream& out, const Node& node) {
-  out << "    {Node::Kind::" << kind_name(node.kind) << ", " << (node.is_quoted ? "true" : "false")
-      << ", " << node.at.line << ", " << node.at.column << ", " << node.items.size() << ", "
-      << literal(node.text) << "},\n";
-  for (const Node& item : node.items) {
+void write_node(std::ostream& out, const YamlNode& node) {
+  out << "    {YamlNode::Kind::" << kind_name(node.kind) << ", "
+      << (node.is_quoted ? "true" : "false") << ", " << node.at.line << ", " << node.at.column
+      << ", " << node.items.size() << ", " << literal(node.text) << "},\n";
+  for (const YamlNode& item : node.items) {
     write_node(out, item);
   }
 }
@@ -81,7 +81,7 @@ bool read_input(const std::string& path, Input& input) {
 
 bool write_table(std::ostream& out, const Input& input) {
   Diagnostics diagnostics(input.name + ".yaml");
-  const Node root = sbx::profile::parse_yaml(input.text, diagnostics);
+  const YamlNode root = sbx::profile::parse_yaml(input.text, diagnostics);
   if (!diagnostics.empty()) {
     for (const auto& mistake : diagnostics.take()) {
       std::fprintf(stderr, "%s\n", mistake.to_string().c_str());

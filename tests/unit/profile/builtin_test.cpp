@@ -20,7 +20,7 @@ std::string file_of(const Builtin& builtin) {
   return std::string(SBX_SOURCE_DIR) + "/profiles/" + std::string(builtin.name) + ".yaml";
 }
 
-bool same(const Node& a, const Node& b) {
+bool same(const YamlNode& a, const YamlNode& b) {
   if (a.kind != b.kind || a.is_quoted != b.is_quoted || a.text != b.text ||
       a.at.line != b.at.line || a.at.column != b.at.column || a.items.size() != b.items.size()) {
     return false;

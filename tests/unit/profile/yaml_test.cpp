@@ -11,20 +11,20 @@ using namespace sbx::profile;
 namespace {
 
 /// "{a: [b, 'c'], d: ~}" for a tree.
-std::string shown(const Node& node) {
+std::string shown(const YamlNode& node) {
   switch (node.kind) {
-    case Node::Kind::kNull:
+    case YamlNode::Kind::kNull:
       return "~";
-    case Node::Kind::kScalar:
+    case YamlNode::Kind::kScalar:
       return node.is_quoted ? "'" + node.text + "'" : node.text;
-    case Node::Kind::kList: {
+    case YamlNode::Kind::kList: {
       std::string out = "[";
-      for (const Node& item : node.items) {
+      for (const YamlNode& item : node.items) {
         out += (out.size() > 1 ? ", " : "") + shown(item);
       }
       return out + "]";
     }
-    case Node::Kind::kMap: {
+    case YamlNode::Kind::kMap: {
       std::string out = "{";
       for (std::size_t i = 0; i + 1 < node.items.size(); i += 2) {
         out += (i > 0 ? ", " : "") + shown(node.items[i]) + ": " + shown(node.items[i + 1]);
@@ -37,7 +37,7 @@ std::string shown(const Node& node) {
 
 std::string parsed(std::string_view text) {
   Diagnostics diagnostics("t");
-  const Node root = parse_yaml(text, diagnostics);
+  const YamlNode root = parse_yaml(text, diagnostics);
   for (const Diagnostic& each : diagnostics.take()) {
     FAIL_CHECK(each.to_string());
   }
@@ -78,11 +78,11 @@ TEST_CASE("yaml: small aliases stand for their anchors") {
 
 TEST_CASE("yaml: positions are lines and characters") {
   Diagnostics diagnostics("t");
-  const Node root = parse_yaml("a: é\né: [1, \"x\", é, ü: 3]\nc:\nd: 4", diagnostics);
+  const YamlNode root = parse_yaml("a: é\né: [1, \"x\", é, ü: 3]\nc:\nd: 4", diagnostics);
   REQUIRE(root.items.size() == 8);
   CHECK(root.items[2].at.line == 2);
   CHECK(root.items[2].at.column == 1);
-  const Node& list = root.items[3];
+  const YamlNode& list = root.items[3];
   CHECK(list.at.column == 4);
   REQUIRE(list.items.size() == 4);
   CHECK(list.items[1].at.column == 8);
@@ -143,7 +143,7 @@ TEST_CASE("yaml: what is not plain YAML is refused with its place") {
 
 TEST_CASE("yaml: flow text after --set is read without positions") {
   Diagnostics diagnostics("--set x");
-  const Node node = parse_yaml_flow("[a, {b: c}]", diagnostics);
+  const YamlNode node = parse_yaml_flow("[a, {b: c}]", diagnostics);
   CHECK(diagnostics.empty());
   CHECK(shown(node) == "[a, {b: c}]");
   CHECK(node.items[0].at.line == 0);
