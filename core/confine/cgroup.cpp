@@ -21,7 +21,6 @@ namespace cgf = cgroup_file;
 /// One controller that a request needs.
 struct Cgroup::Want {
   bool wanted;
-  const char* controller;  // nullptr: nothing to turn on (every v2 group has it)
   const ControllerPlace* place;
   Role role;
 };
@@ -44,12 +43,19 @@ Status check_id(const std::string& id) {
   return Error(Errc::kInternal, text::cat("cgroup id \"", text::escape(id), "\" is malformed"));
 }
 
-/// Makes sure that children of the v2 group `dir` have `controller`.
-Status turn_on(const std::string& path, int dir, const char* controller) {
-  SBX_ASSIGN(const std::string on, cgf::read(dir, path, "cgroup.subtree_control"));
+/// Makes sure that children of the v2 group `path` have `controllers`.
+Status turn_on(const std::string& path, std::span<const std::string_view> controllers) {
+  SBX_ASSIGN(const UniqueFd dir, fs::open_dir(path));
+  SBX_ASSIGN(const std::string on, cgf::read(dir.get(), path, "cgroup.subtree_control"));
   const auto words = text::split(on, ' ');
-  if (std::find(words.begin(), words.end(), controller) != words.end()) return {};
-  auto done = cgf::write(dir, path, "cgroup.subtree_control", text::cat("+", controller));
+  std::string missing;
+  for (const std::string_view controller : controllers) {
+    if (std::find(words.begin(), words.end(), controller) == words.end()) {
+      missing += text::cat(missing.empty() ? "+" : " +", controller);
+    }
+  }
+  if (missing.empty()) return {};
+  auto done = cgf::write(dir.get(), path, "cgroup.subtree_control", missing);
   if (!done.ok() && done.error().sys_errno() == EBUSY) {
     // cgroups(7), "no internal processes".
     return std::move(done).error().with_hint(
@@ -66,42 +72,21 @@ Status turn_on(const std::string& path, int dir, const char* controller) {
   return done;
 }
 
-/// Makes the v2 group "sbx" that is to hold ours and turns the controller on above and in it.
-Status prepare_v2_parent(const std::string& parent, const char* controller) {
-  const std::string top = parent.substr(0, parent.rfind('/'));
-  if (controller != nullptr) {
-    SBX_ASSIGN(const UniqueFd top_dir, fs::open_dir(top));
-    SBX_TRY(turn_on(top, top_dir.get(), controller));
-  }
-  if (::mkdir(parent.c_str(), 0755) != 0 && errno != EEXIST) {
-    return sys_error(text::cat("make cgroup ", parent), errno);
-  }
-  if (controller == nullptr) return {};
-  SBX_ASSIGN(const UniqueFd parent_dir, fs::open_dir(parent));
-  return turn_on(parent, parent_dir.get(), controller);
-}
-
-/// Opens the group `path`, making it first.
-Result<UniqueFd> make_group(const ControllerPlace& place,
-                            const std::string& path,
-                            const char* controller) {
+/// Makes the group `path`; in v2 also the one above it.
+Status make_group(const ControllerPlace& place, const std::string& path) {
   // Another sbx that ends removes the empty "sbx" just when we have made it: then once more.
   for (int i = 0; i < kTries; ++i) {
-    if (place.version == CgroupVersion::kV2) {
-      const Status ready = prepare_v2_parent(place.dir, controller);
-      if (!ready.ok()) {
-        const int err = ready.error().sys_errno();
-        if (err == ENOENT || err == ENODEV) continue;
-        return ready.error();
-      }
+    if (place.version == CgroupVersion::kV2 && ::mkdir(place.dir.c_str(), 0755) != 0 &&
+        errno != EEXIST) {
+      return sys_error(text::cat("make cgroup ", place.dir), errno);
     }
-    if (::mkdir(path.c_str(), 0755) == 0) return fs::open_dir(path);
+    if (::mkdir(path.c_str(), 0755) == 0) return {};
     if (errno != ENOENT) break;
   }
   const int err = errno;
   Error error = sys_error(text::cat("make cgroup ", path), err);
-  if (err == ENOSPC) {
-    return std::move(error).with_hint("too many cgroups: look for cgroup.max.descendants above it");
+  if (err == EAGAIN || err == ENOSPC) {  // cgroup.max.descendants; no ids left
+    return std::move(error).with_hint("there are too many cgroups: rmdir those no longer needed");
   }
   return error;
 }
@@ -169,51 +154,65 @@ Cgroup& Cgroup::operator=(Cgroup&& other) noexcept {
   return *this;
 }
 
-Result<Cgroup::Group*> Cgroup::add_group(const Want& want, const std::string& name) {
+Status Cgroup::add_group(const Want& want, const std::string& name) {
   const ControllerPlace& place = *want.place;
+  if (!place.usable()) return Error(Errc::kUnsupported, place.cause).with_hint(place.fix);
   for (Group& group : groups_) {
     if (group.parent != place.dir) continue;
-    if (want.controller != nullptr && place.version == CgroupVersion::kV2) {
-      SBX_TRY(prepare_v2_parent(place.dir, want.controller));
-    }
-    return &group;
+    group.*want.role = true;
+    return {};
   }
   const std::string path = text::cat(place.dir, "/", name);
-  SBX_ASSIGN(UniqueFd dir, make_group(place, path, want.controller));
-  Group& group = groups_.emplace_back();
+  SBX_TRY(make_group(place, path));
+  Group& group = groups_.emplace_back();  // from here on the destructor undoes it
   group.version = place.version;
   group.parent = place.dir;
   group.path = path;
-  group.dir = std::move(dir);
-  return &group;
+  group.*want.role = true;
+  SBX_ASSIGN(group.dir, fs::open_dir(path));
+  return {};
+}
+
+/// v2: turns on what our groups need, above them. Only now: nobody can remove a group "sbx" that
+/// has ours in it.
+Status Cgroup::turn_on_controllers() {
+  for (const Group& group : groups_) {
+    if (group.version != CgroupVersion::kV2) continue;
+    std::vector<std::string_view> controllers;
+    if (group.memory) controllers.emplace_back("memory");
+    if (group.pids) controllers.emplace_back("pids");
+    if (group.cpu) controllers.emplace_back("cpu");
+    if (controllers.empty()) continue;
+    SBX_TRY(turn_on(group.parent.substr(0, group.parent.rfind('/')), controllers));
+    SBX_TRY(turn_on(group.parent, controllers));
+  }
+  return {};
 }
 
 Result<Cgroup> Cgroup::create(const CgroupLayout& layout, const CgroupRequest& request) {
   const std::array<Want, 5> wants{{
-      {request.memory.has_value(), "memory", &layout.memory, &Group::memory},
-      {request.pids.has_value(), "pids", &layout.pids, &Group::pids},
-      {request.cpu_millis.has_value(), "cpu", &layout.cpu, &Group::cpu},
-      {request.accounting, nullptr, &layout.accounting, &Group::accounting},
-      {request.freezer, nullptr, &layout.freezer, &Group::freezer},
+      {request.memory.has_value(), &layout.memory, &Group::memory},
+      {request.pids.has_value(), &layout.pids, &Group::pids},
+      {request.cpu_millis.has_value(), &layout.cpu, &Group::cpu},
+      {request.accounting, &layout.accounting, &Group::accounting},
+      {request.freezer, &layout.freezer, &Group::freezer},
   }};
   Cgroup out;  // undoes itself on every error below
   for (const Want& want : wants) {
     if (!want.wanted) continue;
     SBX_TRY(check_id(request.id));
-    const ControllerPlace& place = *want.place;
-    if (!place.usable()) return Error(Errc::kUnsupported, place.cause).with_hint(place.fix);
-    SBX_ASSIGN(Group* const group, out.add_group(want, text::cat("sbx-", request.id)));
-    group->*want.role = true;
+    SBX_TRY(out.add_group(want, text::cat("sbx-", request.id)));
   }
-  SBX_TRY(out.set_limits(request, layout.swap_is_on));
+  SBX_TRY(out.turn_on_controllers());
+  SBX_TRY(out.set_limits(request, layout.swap));
   SBX_TRY(out.open_join_fds());
   return out;
 }
 
-Status Cgroup::set_limits(const CgroupRequest& request, bool swap_is_on) {
+Status Cgroup::set_limits(const CgroupRequest& request, SwapState swap) {
   for (const Group& group : groups_) {
     if (group.memory && request.memory) {
-      SBX_TRY(limit_memory(group, *request.memory, swap_is_on));
+      SBX_TRY(limit_memory(group, *request.memory, swap));
     }
     if (group.pids && request.pids) SBX_TRY(limit_pids(group, *request.pids));
     if (group.cpu && request.cpu_millis) SBX_TRY(limit_cpu(group, *request.cpu_millis));
@@ -221,7 +220,7 @@ Status Cgroup::set_limits(const CgroupRequest& request, bool swap_is_on) {
   return {};
 }
 
-Status Cgroup::limit_memory(const Group& group, Bytes limit, bool swap_is_on) {
+Status Cgroup::limit_memory(const Group& group, Bytes limit, SwapState swap) {
   const bool v1 = group.version == CgroupVersion::kV1;
   const int dir = group.dir.get();
   // The kernel counts pages and rounds down.
@@ -234,14 +233,19 @@ Status Cgroup::limit_memory(const Group& group, Bytes limit, bool swap_is_on) {
   if (cgf::exists(dir, swap_file)) {
     SBX_TRY(write_and_compare(dir, group.path, swap_file, v1 ? value : "0", "memory"));
     mechanism += text::cat(" and ", swap_file, v1 ? "" : "=0");
-  } else if (swap_is_on) {
+  } else if (swap == SwapState::kUncounted) {
+    mechanism += " (without swap)";
+  } else if (swap == SwapState::kCounted) {
     return Error(Errc::kUnsupported,
-                 "memory limit: swap is on, and this kernel does not count it for cgroups")
-        .with_hint("boot with swapaccount=1, or turn swap off: swapoff -a");
+                 text::cat("memory limit: swap is on, and ", group.path, " has no ", swap_file))
+        .with_hint("turn swap off: swapoff -a");
   } else {
     mechanism += " (the host has no swap)";
   }
-  in_force_.push_back({.limit = "memory", .value = value, .mechanism = std::move(mechanism)});
+  in_force_.push_back({.limit = "memory",
+                       .value = value,
+                       .mechanism = std::move(mechanism),
+                       .approximate = swap == SwapState::kUncounted});
   return {};
 }
 

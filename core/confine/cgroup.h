@@ -74,7 +74,8 @@ class Cgroup {
   Cgroup& operator=(const Cgroup&) = delete;
 
   /// Makes the groups with their limits, or nothing. kUnsupported with the fix when a wanted
-  /// controller has no place or a value is not held as asked.
+  /// controller has no place or a value is not held as asked. Where swap cannot be counted the
+  /// memory limit is marked as approximate: whether that will do is for plan_limits() to say.
   static Result<Cgroup> create(const CgroupLayout& layout, const CgroupRequest& request);
 
   /// Descriptors to write "0" to, one per group; empty when there are none.
@@ -123,10 +124,11 @@ class Cgroup {
   using Role = bool Group::*;
   struct Want;
 
-  Result<Group*> add_group(const Want& want, const std::string& name);
+  Status add_group(const Want& want, const std::string& name);
+  Status turn_on_controllers();
   Status adopt(const ControllerPlace& place, const std::string& name, Role role);
-  Status set_limits(const CgroupRequest& request, bool swap_is_on);
-  Status limit_memory(const Group& group, Bytes limit, bool swap_is_on);
+  Status set_limits(const CgroupRequest& request, SwapState swap);
+  Status limit_memory(const Group& group, Bytes limit, SwapState swap);
   Status limit_pids(const Group& group, std::uint64_t limit);
   Status limit_cpu(const Group& group, std::uint32_t millis);
   Status open_join_fds();

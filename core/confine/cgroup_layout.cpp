@@ -247,6 +247,31 @@ bool has_swap() {
   return std::count(lines.begin(), lines.end(), '\n') > 1;
 }
 
+SwapState find_swap(const ControllerPlace& memory) {
+  if (!has_swap()) return SwapState::kOff;
+  if (memory.version == CgroupVersion::kV1) {
+    // Absent without swap accounting, in the topmost group as in all others.
+    const bool is_counted = may(text::cat(memory.dir, "/memory.memsw.limit_in_bytes"), F_OK);
+    return is_counted ? SwapState::kCounted : SwapState::kUncounted;
+  }
+  // In v2 the topmost group has no such file; it is counted unless turned off at boot.
+  const auto options = fs::read_file("/proc/cmdline", Bytes{65536});
+  const bool is_off = options.ok() && has_word(text::trim(options.value()), ' ', "swapaccount=0");
+  return is_off ? SwapState::kUncounted : SwapState::kCounted;
+}
+
+std::string_view name(SwapState swap) {
+  switch (swap) {
+    case SwapState::kOff:
+      return "off";
+    case SwapState::kCounted:
+      return "on, counted";
+    case SwapState::kUncounted:
+      return "on, not counted for cgroups";
+  }
+  return "";
+}
+
 std::string line_of(std::string_view name, const ControllerPlace& place) {
   if (!place.usable()) {
     return text::cat("cgroup ", name, ": none: ", place.cause, " (", place.fix, ")\n");
@@ -264,7 +289,7 @@ std::string CgroupLayout::to_text() const {
                    line_of("accounting", accounting),
                    line_of("freezer", freezer),
                    "swap: ",
-                   swap_is_on ? "on" : "off",
+                   name(swap),
                    "\n");
 }
 
@@ -288,7 +313,7 @@ Result<CgroupLayout> probe_cgroups() {
   view.is_root = view.uid == 0;
   view.shell = ::getppid();
   CgroupLayout layout = find_cgroup_places(view);
-  if (layout.memory.usable()) layout.swap_is_on = has_swap();
+  if (layout.memory.usable()) layout.swap = find_swap(layout.memory);
   return layout;
 }
 

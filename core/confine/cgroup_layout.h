@@ -23,14 +23,21 @@ struct ControllerPlace {
   bool usable() const { return version != CgroupVersion::kNone; }
 };
 
+/// Whether memory of a group can leave it for swap space.
+enum class SwapState : std::uint8_t {
+  kOff,        ///< the host has no swap: nothing to limit
+  kCounted,    ///< a group's swap can be limited
+  kUncounted,  ///< swap is on, and the kernel does not count it per group
+};
+
 /// What this host offers. Places of several controllers may be the same directory.
 struct CgroupLayout {
   ControllerPlace memory;
   ControllerPlace pids;
   ControllerPlace cpu;
-  ControllerPlace accounting;  ///< CPU time used: cpuacct (v1); every group has it in v2
-  ControllerPlace freezer;     ///< freezer (v1); every group has it in v2
-  bool swap_is_on = false;  ///< /proc/swaps has an entry (looked at only when `memory` is usable)
+  ControllerPlace accounting;        ///< CPU time used: cpuacct (v1); every group has it in v2
+  ControllerPlace freezer;           ///< freezer (v1); every group has it in v2
+  SwapState swap = SwapState::kOff;  ///< looked at only when `memory` is usable
 
   /// One line per controller, for --dry-run, doctor and bug reports.
   std::string to_text() const;

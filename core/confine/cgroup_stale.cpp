@@ -117,6 +117,10 @@ std::size_t reap_stale_cgroups(const CgroupLayout& layout) {
       find_stale(place->dir, space.value(), names);
     }
   }
+  for (const auto& [place, role] : places) {
+    // The group "sbx" of v2 when it is empty; whoever is about to use it makes it again.
+    if (place->version == CgroupVersion::kV2) ::rmdir(place->dir.c_str());
+  }
   std::size_t removed = 0;
   for (const std::string& name : names) {
     Cgroup group;

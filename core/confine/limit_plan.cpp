@@ -11,6 +11,13 @@ Error refuse(std::string_view limit, const ControllerPlace& place) {
       .with_hint(text::cat(place.fix, "; or set limits.best_effort to true"));
 }
 
+ControllerPlace uncounted_swap() {
+  return {.version = CgroupVersion::kNone,
+          .dir = {},
+          .cause = "swap is on, and this kernel does not count it for cgroups",
+          .fix = "boot with swapaccount=1, or turn swap off: swapoff -a"};
+}
+
 std::string mechanism(const ControllerPlace& place, const char* v1, const char* v2) {
   return place.version == CgroupVersion::kV1 ? text::cat("cgroup v1 ", v1)
                                              : text::cat("cgroup v2 ", v2);
@@ -20,11 +27,21 @@ Status plan_memory(const LimitWishes& wishes, const CgroupLayout& layout, LimitP
   const ControllerPlace& place = layout.memory;
   if (!wishes.memory.value) return {};
   const Bytes limit = *wishes.memory.value;
+  const bool is_leaky = layout.swap == SwapState::kUncounted;
+  if (place.usable() && is_leaky && wishes.memory.is_explicit && !wishes.best_effort) {
+    return refuse("memory", uncounted_swap());
+  }
   if (place.usable()) {
     plan.cgroup.memory = limit;
     plan.expected.push_back({.limit = "memory",
                              .value = std::to_string(limit.v),
-                             .mechanism = mechanism(place, "memory.limit_in_bytes", "memory.max")});
+                             .mechanism = mechanism(place, "memory.limit_in_bytes", "memory.max"),
+                             .approximate = is_leaky});
+    if (is_leaky) {
+      const ControllerPlace hole = uncounted_swap();
+      plan.warnings.push_back(
+          text::cat("the memory limit does not hold for swap: ", hole.cause, " (", hole.fix, ")"));
+    }
     return {};
   }
   if (wishes.memory.is_explicit && !wishes.best_effort) return refuse("memory", place);

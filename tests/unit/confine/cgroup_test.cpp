@@ -300,6 +300,51 @@ TEST_CASE("cgroup: kill ends a fork bomb") {
   CHECK(groups_there().empty());
 }
 
+TEST_CASE(
+    "cgroup: processes that make and remove groups at the same time do not disturb each other") {
+  SKIP_UNLESS("cgroup-memory");
+  std::vector<pid_t> children;
+  for (int i = 0; i < 4; ++i) {
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      for (int round = 0; round < 40; ++round) {
+        const auto layout = probe_cgroups();
+        if (!layout.ok()) ::_exit(1);
+        reap_stale_cgroups(layout.value());
+        CgroupRequest wanted;
+        wanted.id = cgroup_id().value();
+        wanted.memory = kMemory;
+        wanted.pids = 10;
+        auto group = Cgroup::create(layout.value(), wanted);
+        if (!group.ok()) {
+          (void)!::write(2, group.error().message().data(), group.error().message().size());
+          ::_exit(2);
+        }
+        if (!group.value().remove().ok()) ::_exit(3);
+      }
+      ::_exit(0);
+    }
+    children.push_back(pid);
+  }
+  for (const pid_t pid : children) {
+    int status = 0;
+    CHECK(::waitpid(pid, &status, 0) == pid);
+    CHECK(status == 0);
+  }
+}
+
+TEST_CASE("cgroup: a swap that cannot be counted is marked, not hidden") {
+  SKIP_UNLESS("cgroup-memory");
+  CgroupLayout layout = host_layout();
+  const auto group = Cgroup::create(layout, request(kMemory, std::nullopt));
+  REQUIRE(group.ok());
+  CHECK_FALSE(group.value().in_force()[0].approximate);
+  layout.swap = SwapState::kUncounted;
+  const auto leaky = Cgroup::create(layout, request(kMemory, std::nullopt));
+  REQUIRE(leaky.ok());
+  CHECK(leaky.value().in_force()[0].approximate);
+}
+
 TEST_CASE("cgroup: a destroyed group takes its processes with it") {
   SKIP_UNLESS("cgroup-pids");
   pid_t pid = -1;

@@ -92,6 +92,18 @@ TEST_CASE("limit_plan: an explicit pids limit holds without a cgroup where the k
   CHECK_FALSE(plan_limits(wish, layout_of(nowhere())).ok());
 }
 
+TEST_CASE("limit_plan: swap that is not counted makes a hole in the memory limit, which is said") {
+  CgroupLayout layout = layout_of(place(CgroupVersion::kV1));
+  layout.swap = SwapState::kUncounted;
+  CHECK(plan_limits(wishes(true), layout).error().hint().find("swapaccount=1") !=
+        std::string::npos);
+  const auto plan = plan_limits(wishes(false), layout);
+  REQUIRE(plan.ok());
+  CHECK(plan.value().cgroup.memory.has_value());
+  CHECK(plan.value().expected[0].approximate);
+  CHECK(plan.value().warnings.size() == 1);
+}
+
 TEST_CASE("limit_plan: each controller is judged for itself") {
   CgroupLayout layout = layout_of(place(CgroupVersion::kV2));
   layout.cpu = nowhere();
