@@ -10,29 +10,27 @@
 
 namespace sbx::cli {
 
-Result<Directories> directories() {
-  SBX_ASSIGN(host::Dir state, host::open_state_dir());
+Result<Directories> directories(State state) {
   Directories out;
-  out.state = state.path;
-  out.all.push_back(std::move(state.path));
-  if (auto config = host::config_dir()) out.all.push_back(*std::move(config));
-  if (auto runtime = profile::process_env("XDG_RUNTIME_DIR");
-      runtime && runtime->starts_with('/')) {
-    out.all.push_back(*runtime + "/sbx");
+  Result<host::Dir> found = host::open_state_dir();
+  if (found.ok()) {
+    out.state = std::move(found).value().path;
+    out.all.push_back(out.state);
+  } else if (state == State::kNeeded || profile::process_env("SBX_STATE_DIR")) {
+    return std::move(found).error();
   }
+  if (auto config = host::config_dir()) out.all.push_back(*std::move(config));
+  auto runtime = profile::process_env("XDG_RUNTIME_DIR");
+  if (runtime && runtime->starts_with('/')) out.all.push_back(*runtime + "/sbx");
   if (::geteuid() == 0) out.all.emplace_back("/run/sbx");
   return out;
 }
 
-Result<profile::LoadRequest> profile_request(Trust trust) {
+Result<profile::LoadRequest> profile_request(State state) {
+  SBX_ASSIGN(Directories dirs, directories(state));
   profile::LoadRequest request;
-  Result<Directories> dirs = directories();
-  if (dirs.ok()) {
-    request.state_dir = std::move(dirs.value().state);
-    request.private_dirs = std::move(dirs.value().all);
-  } else if (trust == Trust::kNeeded) {
-    return std::move(dirs).error();
-  }
+  request.state_dir = std::move(dirs.state);
+  request.private_dirs = std::move(dirs.all);
   return request;
 }
 

@@ -11,17 +11,18 @@
 namespace sbx::cli {
 
 struct Directories {
-  std::string state;             // absolute; exists, 0700 and ours
+  std::string state;             // absolute; exists, 0700 and ours; empty: there is none
   std::vector<std::string> all;  // state, runtime and configuration: no mount may enter them
 };
 
-/// Finds them, makes the state directory when it is missing. Needs no environment variable.
-Result<Directories> directories();
+enum class State : std::uint8_t { kIfPossible, kNeeded };
 
-enum class Trust : std::uint8_t { kIfPossible, kNeeded };
+/// Finds them, makes the state directory when it is missing. Needs no environment variable. A state
+/// directory that cannot be had is an error when it is needed, or named by SBX_STATE_DIR.
+Result<Directories> directories(State state);
 
-/// What profile verbs ask the profile library with. Without a usable state directory no project's
-/// profile is trusted; that is an error only for kNeeded.
-Result<profile::LoadRequest> profile_request(Trust trust);
+/// What profile verbs ask the profile library with. Without a state directory no project's profile
+/// is trusted.
+Result<profile::LoadRequest> profile_request(State state);
 
 }  // namespace sbx::cli

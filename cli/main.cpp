@@ -5,9 +5,11 @@
 #include "cli/argv.h"
 #include "cli/output.h"
 #include "cli/roles.h"
+#include "core/base/arguments.h"
 #include "core/base/exit_code.h"
 
 int main(int argc, char** argv) {
+  sbx::remember_arguments(argc, argv);
   try {
     std::span<const char* const> words(argv, argc < 0 ? 0U : static_cast<std::size_t>(argc));
     std::string_view role = sbx::cli::role_of(words);

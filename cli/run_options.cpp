@@ -202,7 +202,7 @@ Result<run::Options> options_of(const Invocation& given) {
   if (const std::string* fd = given.last("status-fd")) {
     SBX_ASSIGN(options.status_fd, status_fd_of(*fd));
   }
-  SBX_ASSIGN(Directories dirs, directories());
+  SBX_ASSIGN(Directories dirs, directories(State::kIfPossible));
   options.state_dir = std::move(dirs.state);
   options.private_dirs = std::move(dirs.all);
   if (!given.has("quiet")) options.warn = print_warning;

@@ -34,7 +34,7 @@ std::string as_json(const profile::Diagnostic& mistake) {
 }
 
 int check_profiles(const Invocation& given) {
-  Result<profile::LoadRequest> request = profile_request(Trust::kIfPossible);
+  Result<profile::LoadRequest> request = profile_request(State::kIfPossible);
   if (!request.ok()) return failed(request.error());
   bool json = given.has("json");
   std::size_t mistakes = 0;

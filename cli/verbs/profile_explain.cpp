@@ -27,7 +27,7 @@ constexpr std::array<Example, 2> kExamples = {{
 }};
 
 int explain_profile(const Invocation& given) {
-  Result<profile::LoadRequest> request = profile_request(Trust::kIfPossible);
+  Result<profile::LoadRequest> request = profile_request(State::kIfPossible);
   if (!request.ok()) return failed(request.error());
   Result<std::vector<profile::Override>> overrides = overrides_of(given);
   if (!overrides.ok()) return failed(overrides.error());

@@ -74,7 +74,7 @@ std::string as_json(const std::vector<profile::Listing>& rows) {
 }
 
 int list_profiles(const Invocation& given) {
-  Result<profile::LoadRequest> request = profile_request(Trust::kIfPossible);
+  Result<profile::LoadRequest> request = profile_request(State::kIfPossible);
   if (!request.ok()) return failed(request.error());
   std::vector<profile::Listing> rows = profile::list(request.value());
   if (given.has("json")) return printed(print(as_json(rows)));

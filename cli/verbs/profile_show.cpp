@@ -17,7 +17,7 @@ constexpr std::array<Example, 2> kExamples = {{
 }};
 
 int show_profile(const Invocation& given) {
-  Result<profile::LoadRequest> request = profile_request(Trust::kIfPossible);
+  Result<profile::LoadRequest> request = profile_request(State::kIfPossible);
   if (!request.ok()) return failed(request.error());
   request.value().name_or_path = given.words()[0];
   Result<std::string> text = profile::source_text(request.value());

@@ -23,7 +23,7 @@ constexpr std::array<Example, 2> kExamples = {{
 }};
 
 int trust_profile(const Invocation& given) {
-  Result<profile::LoadRequest> request = profile_request(Trust::kNeeded);
+  Result<profile::LoadRequest> request = profile_request(State::kNeeded);
   if (!request.ok()) return failed(request.error());
   const std::string& word = given.words()[0];
   if (given.has("forget")) {
