@@ -243,37 +243,41 @@ TEST_CASE("loop: among 200 descriptors that stay ready each gets its turn") {
   }
 }
 
-TEST_CASE("loop: a signal reaches its watches and the mask is restored at the end") {
-  sigset_t before;
-  ::sigprocmask(SIG_SETMASK, nullptr, &before);
-  REQUIRE(sigismember(&before, SIGUSR1) == 0);
+TEST_CASE("loop: a signal reaches its watches, an ignored one too") {
+  Loop loop;
+  int caught = 0;
+  void (*handler)(int) = ::signal(SIGUSR2, SIG_IGN);
+  const auto on_first = [&](const signalfd_siginfo& info) {
+    CHECK(info.ssi_pid == static_cast<std::uint32_t>(::getpid()));
+    ++caught;
+  };
+  const auto on_second = [&](const signalfd_siginfo&) {
+    ++caught;
+    loop.stop();
+  };
+  const Watch one = loop.add_signal(SIGUSR1, on_first).value();
+  const Watch two = loop.add_signal(SIGUSR2, on_second).value();
+  REQUIRE(::kill(::getpid(), SIGUSR1) == 0);
+  REQUIRE(::kill(::getpid(), SIGUSR2) == 0);
+  CHECK(loop.run().ok());
+  CHECK(caught == 2);
+  ::signal(SIGUSR2, handler);
+  CHECK(!loop.add_signal(12345, [](const signalfd_siginfo&) {}).ok());
+}
+
+TEST_CASE("loop: the signal mask is as before once the loop is gone") {
+  const auto is_blocked = [] {
+    sigset_t mask;
+    ::sigprocmask(SIG_SETMASK, nullptr, &mask);
+    return sigismember(&mask, SIGUSR1) == 1;
+  };
+  REQUIRE(!is_blocked());
   {
     Loop loop;
-    int caught = 0;
-    void (*handler)(int) = ::signal(SIGUSR2, SIG_IGN);
-    const Watch one =
-        loop.add_signal(SIGUSR1,
-                        [&](const signalfd_siginfo& info) {
-                          CHECK(info.ssi_pid == static_cast<std::uint32_t>(::getpid()));
-                          ++caught;
-                        })
-            .value();
-    const Watch two = loop.add_signal(SIGUSR2,
-                                      [&](const signalfd_siginfo&) {
-                                        ++caught;
-                                        loop.stop();
-                                      })
-                          .value();
-    REQUIRE(::kill(::getpid(), SIGUSR1) == 0);
-    REQUIRE(::kill(::getpid(), SIGUSR2) == 0);
-    CHECK(loop.run().ok());
-    CHECK(caught == 2);
-    ::signal(SIGUSR2, handler);
-    CHECK(!loop.add_signal(12345, [](const signalfd_siginfo&) {}).ok());
+    const Watch watch = loop.add_signal(SIGUSR1, [](const signalfd_siginfo&) {}).value();
+    CHECK(is_blocked());
   }
-  sigset_t after;
-  ::sigprocmask(SIG_SETMASK, nullptr, &after);
-  CHECK(sigismember(&after, SIGUSR1) == 0);
+  CHECK(!is_blocked());
 }
 
 TEST_CASE("loop: the end of a process is reported once and not reaped") {

@@ -38,12 +38,10 @@ TEST_CASE("text: escape makes terminal controls and hidden characters visible") 
           "\\u{9b}31m"},     // C1 CSI as UTF-8
       Row{"\x9b", "\\x9b"},  // C1 CSI as a raw byte
       Row{"caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80", "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"},
-      Row{"a\xe2\x80\xae"
-          "b",
-          "a\\u{202e}b"},  // right-to-left override
-      Row{"a\xe2\x81\xa6"
-          "b",
-          "a\\u{2066}b"},                               // isolate
+      // NOLINTNEXTLINE(misc-misleading-bidirectional): that is what is tested
+      Row{"a\xe2\x80\xae", "a\\u{202e}"},  // right-to-left override
+      // NOLINTNEXTLINE(misc-misleading-bidirectional): that is what is tested
+      Row{"a\xe2\x81\xa6", "a\\u{2066}"},               // isolate
       Row{"\xe2\x80\xa8", "\\u{2028}"},                 // line separator
       Row{"\xef\xbb\xbf", "\\u{feff}"},                 // byte order mark
       Row{"\xf3\xa0\x80\xa0", "\\u{e0020}"},            // tag
