@@ -1,3 +1,4 @@
+// Caps: see caps.h.
 #include "core/confine/caps.h"
 
 #include <linux/capability.h>

@@ -1,3 +1,4 @@
+// Cgroup: see cgroup.h.
 #include "core/confine/cgroup.h"
 
 #include <fcntl.h>

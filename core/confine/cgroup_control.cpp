@@ -1,4 +1,4 @@
-// What is done with groups while and after processes are in them.
+// Cgroup control: what is done with groups while and after processes are in them.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>

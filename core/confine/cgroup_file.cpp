@@ -1,3 +1,4 @@
+// Cgroup file: see cgroup_file.h.
 #include "core/confine/cgroup_file.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// Cgroup layout: see cgroup_layout.h.
 #include "core/confine/cgroup_layout.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// Host text: see host_text.h.
 #include "core/confine/host_text.h"
 
 #include <charconv>

@@ -1,3 +1,4 @@
+// Idmap: see idmap.h.
 #include "core/confine/idmap.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// Landlock: see landlock.h.
 #include "core/confine/landlock.h"
 
 #include <fcntl.h>

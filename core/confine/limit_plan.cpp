@@ -1,3 +1,4 @@
+// Limit plan: see limit_plan.h.
 #include "core/confine/limit_plan.h"
 
 #include "core/base/text.h"

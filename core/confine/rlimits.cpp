@@ -1,3 +1,4 @@
+// Rlimits: see rlimits.h.
 #include "core/confine/rlimits.h"
 
 #include <algorithm>

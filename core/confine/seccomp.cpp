@@ -1,3 +1,4 @@
+// Seccomp: see seccomp.h.
 #include "core/confine/seccomp.h"
 
 #include <linux/seccomp.h>

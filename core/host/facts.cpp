@@ -1,3 +1,4 @@
+// Facts: see facts.h.
 #include "core/host/facts.h"
 
 #include <sys/utsname.h>

@@ -1,3 +1,4 @@
+// Paths: see paths.h.
 #include "core/host/paths.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// Seccomp rules: see seccomp_rules.h.
 #include "core/confine/gen/seccomp_rules.h"
 
 #include <linux/audit.h>
