@@ -361,6 +361,8 @@ std::string quoted(const std::vector<std::string>& words) {
 
 Report execute(const Options& options) {
   ::signal(SIGPIPE, SIG_IGN);  // relays look at EPIPE instead
+  // Where the caller ignores it, the kernel reaps our children and no wait finds them (waitid(2)).
+  ::signal(SIGCHLD, SIG_DFL);
   auto prepared = prepare(options);
   if (!prepared.ok()) return refused(options, prepared.error());
   return run_prepared(options, prepared.value());
