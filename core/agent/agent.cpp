@@ -26,6 +26,7 @@ struct Child {
   std::string cwd;
   Starting starting;
   bool is_starting = true;
+  bool is_last = false;
   bool has_exited = false;  ///< reaped before its report was read
   int wait_status = 0;
 };
@@ -95,8 +96,12 @@ Status Agent::handle(ipc::Exec& request, std::span<const UniqueFd> fds) {
     const Error& error = started.error();
     return channel_.send(ipc::ExecFailed{request.id, false, error.message(), error.sys_errno()});
   }
-  children_.push_back(
-      Child{request.id, std::move(request.cwd), std::move(started).value(), true, false, 0});
+  Child child;
+  child.id = request.id;
+  child.cwd = std::move(request.cwd);
+  child.is_last = request.is_last;
+  child.starting = std::move(started).value();
+  children_.push_back(std::move(child));
   return {};
 }
 
@@ -137,6 +142,7 @@ Status Agent::reap() {
     if (child->is_starting) SBX_TRY(report(*child));
     if (child->is_starting) continue;  // failed to start: already told
     SBX_TRY(channel_.send(ipc::Exited{child->id, status}));
+    if (child->is_last) ::_exit(0);
     children_.erase(child);
   }
 }

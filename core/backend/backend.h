@@ -34,6 +34,7 @@ struct ExecSpec {
   std::vector<std::string> argv;  ///< argv[0] is looked up in the PATH of `env` when it has no '/'
   std::vector<std::string> env;   ///< complete "NAME=value" list
   std::string cwd = "/work";
+  bool is_last = false;  ///< the sandbox ends with this program, whatever it leaves running
   std::optional<TermSize> tty;  ///< set: a fresh pseudo terminal of this size becomes its stdio
 };
 

@@ -38,7 +38,7 @@ class MountExecutor {
   static Status isolate();
   Status execute(const Step& step);
 
-  /// A detached mount of the first scratch directory alone, for the host to read at the end.
+  /// The first scratch directory without what is mounted in it, for the host to read at the end.
   UniqueFd take_work_dir() { return std::move(work_dir_); }
 
  private:

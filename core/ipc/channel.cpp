@@ -27,12 +27,23 @@ constexpr char kInMemfd = 1;
 
 using ControlBuffer = std::array<char, CMSG_SPACE(sizeof(int) * (kMaxFds + 1))>;
 
-Status send_datagram(int socket, std::string_view bytes, std::span<const int> fds) {
+/// What one datagram is made of, gathered by the kernel.
+struct Parts {
+  char how;
+  std::string_view header;
+  std::string_view body;
+};
+
+Status send_datagram(int socket, Parts parts, std::span<const int> fds) {
   if (fds.size() > kMaxFds + 1) return Error(Errc::kInternal, "too many descriptors in a message");
-  iovec iov{const_cast<char*>(bytes.data()), bytes.size()};  // NOLINT: sendmsg(2) does not write
+  // sendmsg(2) does not write through these.
+  std::array<iovec, 3> iov{
+      {{&parts.how, 1},
+       {const_cast<char*>(parts.header.data()), parts.header.size()},  // NOLINT
+       {const_cast<char*>(parts.body.data()), parts.body.size()}}};    // NOLINT
   msghdr header{};
-  header.msg_iov = &iov;
-  header.msg_iovlen = 1;
+  header.msg_iov = iov.data();
+  header.msg_iovlen = iov.size();
   alignas(cmsghdr) ControlBuffer control{};
   if (!fds.empty()) {
     header.msg_control = control.data();
@@ -120,18 +131,19 @@ Result<std::string> read_memfd(int fd, size_t size) {
 }  // namespace
 
 Status Channel::send(const Message& message, std::span<const int> fds) {
-  std::string frame = encode(message);
-  if (frame.size() + 1 <= kMaxDatagram) {
-    return send_datagram(socket_.get(), std::string(1, kInline) + frame, fds);
+  const std::string body = encode_body(message);
+  const std::string header = encode_header(message, body.size());
+  if (body.size() + kHeaderSize + 1 <= kMaxDatagram) {
+    return send_datagram(socket_.get(), {kInline, header, body}, fds);
   }
-  if (side_ == Side::kAgent || frame.size() > kMaxBodyToAgent + kHeaderSize) {
+  if (side_ == Side::kAgent || body.size() > kMaxBodyToAgent) {
     return Error(Errc::kLimit, "message to the other side of the sandbox is too long");
   }
   SBX_ASSIGN(UniqueFd memfd, sys::memfd_create("sbx-message"));
-  SBX_TRY(sys::write_all(memfd.get(), std::string_view(frame).substr(kHeaderSize)));
+  SBX_TRY(sys::write_all(memfd.get(), body));
   std::vector<int> all{memfd.get()};
   all.insert(all.end(), fds.begin(), fds.end());
-  return send_datagram(socket_.get(), std::string(1, kInMemfd) + frame.substr(0, kHeaderSize), all);
+  return send_datagram(socket_.get(), {kInMemfd, header, {}}, all);
 }
 
 Result<Received> Channel::receive(Wait wait) {

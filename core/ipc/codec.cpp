@@ -74,6 +74,7 @@ struct BodyWriter {
     w.list(m.env);
     w.str(m.cwd);
     w.u8(m.tty ? 1 : 0);
+    w.u8(m.is_last ? 1 : 0);
     w.u16(m.rows);
     w.u16(m.cols);
   }
@@ -118,6 +119,7 @@ void read_into(Reader& r, Exec& m) {
   m.env = r.list();
   m.cwd = r.str();
   m.tty = r.u8() != 0;
+  m.is_last = r.u8() != 0;
   m.rows = r.u16();
   m.cols = r.u16();
 }
@@ -179,11 +181,15 @@ std::string encode_body(const Message& message) {
 
 std::string encode(const Message& message) {
   const std::string body = encode_body(message);
+  return encode_header(message, body.size()) + body;
+}
+
+std::string encode_header(const Message& message, size_t length) {
   Writer writer;
-  writer.u32(static_cast<uint32_t>(body.size()));
+  writer.u32(static_cast<uint32_t>(length));
   writer.u16(static_cast<uint16_t>(message.index()));
   writer.u16(0);
-  return writer.take() + body;
+  return writer.take();
 }
 
 Result<Header> decode_header(std::string_view bytes, size_t max_body) {

@@ -38,6 +38,7 @@ class Writer {
   void i32(int32_t value) { u32(static_cast<uint32_t>(value)); }
   void str(std::string_view value);
   void list(const std::vector<std::string>& items);
+  void reserve(size_t size) { out_.reserve(size); }
   std::string take() { return std::move(out_); }
 
  private:
@@ -69,6 +70,8 @@ class Reader {
 
 /// The body of `message` (without header).
 std::string encode_body(const Message& message);
+/// The header of a message whose body is `length` bytes long.
+std::string encode_header(const Message& message, size_t length);
 /// Header and body.
 std::string encode(const Message& message);
 /// kProtocol when the length is above `max_body` or the type unknown.

@@ -28,6 +28,7 @@ struct Exec {
   std::vector<std::string> env;
   std::string cwd;
   bool tty = false;
+  bool is_last = false;  ///< PID 1, and with it everything inside, ends when this program does
   uint16_t rows = 0;
   uint16_t cols = 0;
 };

@@ -107,6 +107,7 @@ JobRequest job_request(const Options& options,
   job.exec.argv = std::move(argv);
   job.exec.env = make_environment(profile, options.env, options.tty);
   job.exec.cwd = profile.workdir;
+  job.exec.is_last = true;
   if (options.tty) {
     std::optional<backend::TermSize> size;
     for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {

@@ -37,11 +37,9 @@ Result<sys::Pipe> owned_pipe(int64_t owner) {
 
 /// Set-up errors know their step; the sentence for the user is made here.
 Error setup_error(const ipc::SetupFailed& failed) {
-  if (failed.error == 0) {
-    return Error(Errc::kSystem, text::cat("sandbox set-up, ", failed.step, ": ", failed.call));
-  }
-  return host::explain_mount_failure(text::cat("sandbox set-up, ", failed.step, ": ", failed.call),
-                                     failed.error);
+  Error error(Errc::kSystem, text::cat("sandbox set-up, ", failed.step, ": ", failed.call));
+  if (failed.error == 0) return error;
+  return std::move(error).with_hint(host::explain_mount_failure({}, failed.error).hint());
 }
 
 }  // namespace
@@ -49,6 +47,7 @@ Error setup_error(const ipc::SetupFailed& failed) {
 struct Supervisor::Running {
   ExecHandler handler;
   bool has_terminal = false;
+  bool is_last = false;
 };
 
 Supervisor::Supervisor(Loop& loop,
@@ -99,6 +98,7 @@ Result<uint32_t> Supervisor::exec(const backend::ExecSpec& spec,
   auto running = std::make_unique<Running>();
   running->handler = std::move(handler);
   running->has_terminal = spec.tty.has_value();
+  running->is_last = spec.is_last;
   running_.emplace(id, std::move(running));
   Status started;
   GateRequest request{GateKind::kExec, spec.argv.empty() ? std::string() : spec.argv.front()};
@@ -124,6 +124,7 @@ Status Supervisor::start_exec(uint32_t id, const backend::ExecSpec& spec, Stdin 
   message.argv = spec.argv;
   message.env = spec.env;
   message.cwd = spec.cwd;
+  message.is_last = spec.is_last;
   if (spec.tty.has_value()) {
     message.tty = true;
     message.rows = spec.tty->rows;
@@ -223,6 +224,7 @@ void Supervisor::handle_exec_message(uint32_t id, ipc::Received& received) {
   }
   const int status = std::get<ipc::Exited>(received.message).wait_status;
   emit(EventKind::kExecExited, id, status, {});
+  if (running->is_last) agent_watch_.remove();  // its end is no news any more
   running->handler.on_exit(status);
 }
 

@@ -78,7 +78,7 @@ constexpr auto kTop =
     std::to_array<std::string_view>({"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"});
 
 // A file up to this size is copied into the plan; a bind mount would cost more.
-constexpr off_t kCopyBelow = off_t{16} << 10;
+constexpr off_t kCopyBelow = off_t{4} << 10;
 
 bool matches(std::string_view pattern, std::string_view name) {
   if (pattern.ends_with('*')) {
@@ -92,6 +92,15 @@ const Partial* partial(std::string_view dir) {
   const auto* found = std::find_if(
       kEtcPartial.begin(), kEtcPartial.end(), [dir](const Partial& p) { return p.dir == dir; });
   return found == kEtcPartial.end() ? nullptr : found;
+}
+
+/// One read: the file was just seen to be small, and what it grew by since is not missed.
+Result<std::string> read_small(int dirfd, const std::string& name) {
+  SBX_ASSIGN(const UniqueFd file, sys::openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK));
+  std::string content(static_cast<size_t>(kCopyBelow), '\0');
+  SBX_ASSIGN(const size_t got, sys::read(file.get(), content.data(), content.size()));
+  content.resize(got);
+  return content;
 }
 
 /// Adds `path` below `dirfd` as what it is; a name that is not there, or of another kind (socket,
@@ -110,9 +119,8 @@ Status add_entry(int dirfd,
     entry.kind = EntryKind::kFile;
     // What others may not read is not for the job either.
     if ((info.value().st_mode & S_IROTH) == 0) return {};
-    if (info.value().st_size <= kCopyBelow) {
-      Result<std::string> content =
-          fs::read_file_at(dirfd, name, Bytes{static_cast<uint64_t>(kCopyBelow) * 2});
+    if (info.value().st_size < kCopyBelow) {
+      Result<std::string> content = read_small(dirfd, name);
       if (!content.ok()) return {};
       entry.text = std::move(content).value();
       entry.is_copied = true;

@@ -61,8 +61,10 @@ class PlannedJail final : public backend::Plan {
   std::vector<confine::InForce> limits() const override { return plan_.expected; }
   std::vector<std::string> warnings() const override { return plan_.warnings; }
   Result<std::unique_ptr<backend::Sandbox>> launch() override {
+    auto sandbox = jail::launch(plan_);
+    // What a crashed sbx left is looked for while PID 1 sets up, so that it costs no waiting.
     confine::reap_stale_cgroups(plan_.layout);
-    return jail::launch(plan_);
+    return sandbox;
   }
 
  private:

@@ -18,6 +18,7 @@ using ipc::Reader;
 using ipc::Writer;
 
 constexpr uint32_t kMaxSteps = 100'000;
+constexpr size_t kTypicalSize = size_t{48} << 10;
 
 struct StepWriter {
   Writer& w;
@@ -171,15 +172,16 @@ bool read_rules(Reader& r, agent::PayloadRules& rules) {
 
 }  // namespace
 
-std::string encode_init_plan(const InitPlan& plan) {
+std::string encode_init_plan(const InitPlan& plan, std::span<const confine::Step> steps) {
   Writer w;
+  w.reserve(kTypicalSize);
   w.u8(plan.has_id_range ? 1 : 0);
   write_rules(w, plan.rules);
   w.u32(plan.join_fds);
   w.u32(plan.held_fds);
   w.u32(plan.source_fds);
-  w.u32(static_cast<uint32_t>(plan.steps.size()));
-  for (const confine::Step& step : plan.steps) {
+  w.u32(static_cast<uint32_t>(steps.size()));
+  for (const confine::Step& step : steps) {
     w.u8(static_cast<uint8_t>(step.index()));
     std::visit(StepWriter{w}, step);
   }

@@ -1,6 +1,7 @@
 // Jail codec: what PID 1 needs to know, as the bytes that Setup carries.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,7 +22,8 @@ struct InitPlan {
   std::vector<confine::Step> steps;
 };
 
-std::string encode_init_plan(const InitPlan& plan);
+/// `steps` instead of those in `plan`: they are large and need no copy.
+std::string encode_init_plan(const InitPlan& plan, std::span<const confine::Step> steps);
 /// kProtocol when the bytes are not exactly one plan.
 Result<InitPlan> decode_init_plan(std::string_view bytes);
 

@@ -1,7 +1,8 @@
 // Jail init: see jail_init.h.
 //
 // Theory of operation. In this order:
-//   1. die with the supervisor, block signals, drop every inherited descriptor but the link, so
+//   1. hide our arguments, die with the supervisor, block signals, drop every inherited descriptor
+//   but the link, so
 //      that nothing of the caller's (files, terminal) is reachable from here on
 //   2. wait for Setup; the supervisor has written our id maps by then
 //   3. become undumpable: /proc/1 of us shows nothing, whatever ids the job has
@@ -27,6 +28,7 @@
 
 #include "core/agent/agent.h"
 #include "core/backend/jail/jail_codec.h"
+#include "core/base/arguments.h"
 #include "core/base/sys.h"
 #include "core/confine/mount_exec.h"
 #include "core/ipc/channel.h"
@@ -35,7 +37,11 @@ namespace sbx::jail {
 
 namespace {
 
+constexpr const char* kShownName = "sbx-init";
+
 Status leave_caller(UniqueFd& link) {
+  // The job can read /proc/1/cmdline; code, paths and values of the caller are not for it.
+  hide_arguments(kShownName);
   (void)::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   // Signals that the caller ignores would stay so in every program inside (signal(7)).
   struct sigaction standard {};

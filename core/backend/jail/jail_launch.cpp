@@ -83,6 +83,8 @@ class Jail final : public backend::Sandbox {
   }
 
  private:
+  Status settle_cgroup();
+
   Link link_;
   UniqueFd pidfd_;
   confine::Cgroup cgroup_;
@@ -98,9 +100,22 @@ Status Jail::kill() {
   return sys::pidfd_send_signal(pidfd_.get(), SIGKILL);
 }
 
+/// Counters and removal of the cgroups; what they held is dead.
+Status Jail::settle_cgroup() {
+  if (auto kills = cgroup_.oom_kills(); kills.ok()) final_.oom_kills = kills.value();
+  if (auto denied = cgroup_.pids_denied(); denied.ok()) final_.pids_denied = denied.value();
+  if (auto usage = cgroup_.usage(); usage.ok()) final_.usage = usage.value();
+  return cgroup_.remove();
+}
+
 Result<backend::FinalState> Jail::finish() {
   if (is_reaped_) return final_;
   SBX_TRY(kill());
+  // PID 1 takes a while to give its mounts back (0.4 ms). Usually the job is gone already, and its
+  // cgroup can be settled meanwhile.
+  const auto left = cgroup_.processes();
+  const bool is_empty = left.ok() && left.value().empty();
+  Status settled = is_empty ? settle_cgroup() : Status();
   // The kernel reports PID 1's end only when every process of its namespace is gone
   // (pid_namespaces(7)), so this wait is the proof that nothing survives.
   std::array<pollfd, 1> polled{{{pidfd_.get(), POLLIN, 0}}};
@@ -108,11 +123,9 @@ Result<backend::FinalState> Jail::finish() {
   if (ready == 0) return Error(Errc::kTimeout, "the sandbox's processes do not end");
   SBX_ASSIGN([[maybe_unused]] const siginfo_t info, sys::waitid_pidfd(pidfd_.get(), WEXITED));
   is_reaped_ = true;
-  if (auto kills = cgroup_.oom_kills(); kills.ok()) final_.oom_kills = kills.value();
-  if (auto denied = cgroup_.pids_denied(); denied.ok()) final_.pids_denied = denied.value();
-  if (auto usage = cgroup_.usage(); usage.ok()) final_.usage = usage.value();
+  if (!is_empty) settled = settle_cgroup();
   range_.reset();
-  SBX_TRY(cgroup_.remove());
+  SBX_TRY(settled);
   return final_;
 }
 
@@ -259,7 +272,6 @@ Status send_setup(ipc::Channel& channel,
   InitPlan init;
   init.has_id_range = plan.has_id_range;
   init.rules = plan.rules;
-  init.steps = plan.steps;
   std::vector<int> fds;
   for (const UniqueFd& fd : cgroup.join_fds())
     fds.push_back(fd.get());
@@ -275,7 +287,7 @@ Status send_setup(ipc::Channel& channel,
     return Error(Errc::kUsage, "too many inputs and mounts")
         .with_hint("put them into one directory and pass that with -i");
   }
-  return channel.send(ipc::Setup{ipc::kProtocolVersion, encode_init_plan(init)}, fds);
+  return channel.send(ipc::Setup{ipc::kProtocolVersion, encode_init_plan(init, plan.steps)}, fds);
 }
 
 }  // namespace

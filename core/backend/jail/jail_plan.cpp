@@ -93,6 +93,7 @@ class Builder {
   Status add_workdir();
   void add_proc();
   Status add_limits();
+  std::string through_links(const std::string& path) const;
   const std::string* covering_bind(const std::string& path) const;
 
   const backend::LaunchRequest& request_;
@@ -113,6 +114,18 @@ const std::string* Builder::covering_bind(const std::string& path) const {
     return is_below(path, bind);
   });
   return found == binds_.end() ? nullptr : &*found;
+}
+
+/// Where `path` lies when a link that we made (/lib, /var/tmp) leads the way.
+std::string Builder::through_links(const std::string& path) const {
+  for (const confine::Step& step : plan_.steps) {
+    const auto* link = std::get_if<MakeLink>(&step);
+    if (link == nullptr || !is_below(path, link->path)) continue;
+    const std::string rest = path.substr(link->path.size());
+    if (link->target.starts_with('/')) return link->target + rest;
+    return text::cat(link->path.substr(0, link->path.rfind('/') + 1), link->target, rest);
+  }
+  return path;
 }
 
 Status Builder::add_parents(const std::string& path) {
@@ -252,7 +265,7 @@ Status Builder::add_inputs() {
 
 Status Builder::add_mounts() {
   constexpr auto kReserved = std::to_array<std::string_view>(
-      {"/", "/dev", "/etc", "/home/sbx", "/proc", "/run/sbx", "/tmp", "/usr", "/work"});
+      {"/", "/dev", "/etc", "/home/sbx", "/proc", "/run/sbx", "/tmp", "/var/tmp", "/usr", "/work"});
   std::vector<size_t> order(profile_.mounts.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [this](size_t a, size_t b) {
@@ -260,9 +273,9 @@ Status Builder::add_mounts() {
   });
   for (const size_t index : order) {
     const profile::Mount& mount = profile_.mounts[index];
-    const std::string& target = mount.target;
+    const std::string target = through_links(mount.target);
     if (std::find(kReserved.begin(), kReserved.end(), target) != kReserved.end() ||
-        is_below(target, "/proc") || is_below(target, "/dev")) {
+        is_below(target, "/proc") || (is_below(target, "/dev") && !is_below(target, "/dev/shm"))) {
       return Error(Errc::kUsage, text::cat("mount target ", target, " belongs to the sandbox"))
           .with_hint("choose another target, for example /data");
     }

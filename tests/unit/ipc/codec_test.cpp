@@ -17,6 +17,7 @@ std::vector<ipc::Message> one_of_each() {
   exec.env = {"A=1", ""};
   exec.cwd = "/work";
   exec.tty = true;
+  exec.is_last = true;
   exec.rows = 41;
   exec.cols = 62;
   return {ipc::Setup{1, "plan"},
