@@ -16,9 +16,9 @@ inline constexpr Bytes kLongestScript{std::uint64_t{64} << 20U};
 
 /// A program whose text is at hand.
 struct Script {
-  std::string code;        ///< kCode and kStdin: the text
-  std::string first_line;  ///< "#!..." of code or file, without its end of line; else empty
-  std::string fallback;    ///< profile to take when neither flag nor $SBX_PROFILE names one
+  std::string code = {};        ///< kCode and kStdin: the text
+  std::string first_line = {};  ///< "#!..." of code or file, without its end of line; else empty
+  std::string fallback = {};    ///< profile to take when neither flag nor $SBX_PROFILE names one
 };
 
 /// Reads what has to be read (for `-` all of our stdin; blocks) and finds the profile that it asks
