@@ -29,9 +29,9 @@ constexpr std::string_view kDetails =
     "The program sees the host's /usr read-only, an empty working directory /work, and nothing of "
     "your files but what -i and -v give it. It has no network. When it ends, everything it "
     "made is thrown away, except what -o brings out.\n\n"
-    "The profile comes from -p, else from the file's extension or #! line; -c without -p means "
-    "python. Flags stand before FILE: every word behind it is the script's (a -- directly behind "
-    "FILE is dropped). Words behind -- are passed on byte for byte.\n\n"
+    "The profile comes from -p, else $SBX_PROFILE, else the file's extension or #! line; -c "
+    "without any means python. Flags stand before FILE: every word behind it is the script's (a "
+    "-- directly behind FILE is dropped). Words behind -- are passed on byte for byte.\n\n"
     "A flag wins over the SBX_* variable, which wins over the profile. The exit status is the "
     "program's own; 124 time limit, 125 no sandbox, 126/127 not executable or not found, 128+N "
     "ended by signal N, 2 mistake in the command or profile.";
