@@ -104,7 +104,7 @@ TEST_SUITE("jail") {
     INFO(pty.screen());
     CHECK(stopped);
     CHECK(!contains(pty.screen(), "no job control"));
-    pty.type("kill %1; exit 9\r");
+    pty.type("kill -9 %1; wait; exit 9\r");
     for (int i = 0; i < 200 && child.running(); ++i) {
       pty.watch(0.05);
     }

@@ -99,6 +99,7 @@ TEST_SUITE("jail") {
           sbx_spec(bash_args("echo ready; exec sleep 7123" + std::to_string(i)))));
       REQUIRE(jobs.back()->wait_for_text("ready", 30));
     }
+    pause(0.3 * slowness());  // until each shell has become its sleep
     std::vector<std::string> ids;
     for (int i = 0; i < 3; ++i) {
       for (const auto& pid : pids_with("7123" + std::to_string(i))) {
