@@ -18,6 +18,24 @@ bool is_shipped_base(const Found& found) {
   return found.layer == Layer::kBuiltin && found.name == kBase;
 }
 
+/// A project's own file that may not use what is the user's.
+bool is_fenced(const Search& search, const Link& link) {
+  return link.found.is_project && !search.allow_outside();
+}
+
+/// Where to look for what `link` extends: in the layers above the answer, or in all.
+std::optional<Layer> layer_above(const Search& search,
+                                 const Link& link,
+                                 const std::string& name,
+                                 bool is_implied) {
+  const bool shipped_only =
+      link.found.layer == Layer::kBuiltin || is_implied || is_fenced(search, link);
+  if (shipped_only) return Layer::kSystem;
+  // A profile may extend the one that it hides.
+  if (name == link.found.name && !link.found.is_project) return link.found.layer;
+  return std::nullopt;
+}
+
 /// The profile that `link` starts from: what it names, else base. A mistake ends the chain.
 std::optional<Found> next_of(const Search& search,
                              const Link& link,
@@ -39,16 +57,16 @@ std::optional<Found> next_of(const Search& search,
       return std::nullopt;
     }
   }
-  // A profile may extend the one that it shadows; shipped ones extend shipped ones only.
-  std::optional<Layer> above;
-  if (link.found.layer == Layer::kBuiltin) {
-    above = Layer::kBuiltin;
-  } else if (name == link.found.name && !link.found.is_project) {
-    above = link.found.layer;
-  } else if (extends == nullptr) {
-    above = Layer::kSystem;
+  Result<Found> found = search.find_name(name, layer_above(search, link, name, extends == nullptr));
+  if (!found.ok() && is_fenced(search, link) && search.find_name(name, std::nullopt).ok()) {
+    // Else a checkout could pick a profile with the user's mounts and variables for its own code.
+    diagnostics.add(at,
+                    text::cat("extends: ",
+                              name,
+                              " is not a shipped profile: a project's profile needs "
+                              "--allow-outside to start from it"));
+    return std::nullopt;
   }
-  Result<Found> found = search.find_name(name, above);
   if (!found.ok()) {
     std::string message = text::cat("extends: ", found.error().message());
     if (!found.error().hint().empty()) message += text::cat(" (", found.error().hint(), ')');

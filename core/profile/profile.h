@@ -124,8 +124,8 @@ struct LoadRequest {
   std::string state_dir;           // holds the trust store; empty: no trusted profiles
   /// sbx's own directories (state, runtime, config): no mount may cover or enter them.
   std::vector<std::string> private_dirs;
-  /// --allow-outside: a project's profile may mount paths outside its directory and take any
-  /// variable from the host's environment.
+  /// --allow-outside: a project's profile may mount paths outside its directory, take any variable
+  /// from the host's environment, and extend the user's and the system's profiles.
   bool allow_outside = false;
 };
 

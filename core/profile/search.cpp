@@ -108,7 +108,8 @@ SearchDirs search_dirs(const EnvLookup& env) {
 Search::Search(const LoadRequest& request)
     : dirs_(request.dirs ? *request.dirs : search_dirs(request.env)),
       home_(home_dir(request.env)),
-      state_dir_(request.state_dir) {}
+      state_dir_(request.state_dir),
+      allow_outside_(request.allow_outside) {}
 
 Result<Found> Search::find_in(Layer layer, const std::string& name) const {
   const std::string& dir = dir_of(layer);

@@ -46,6 +46,7 @@ class Search {
   const SearchDirs& dirs() const { return dirs_; }
   const std::string& home() const { return home_; }
   const std::string& state_dir() const { return state_dir_; }
+  bool allow_outside() const { return allow_outside_; }
 
  private:
   const std::string& dir_of(Layer layer) const {
@@ -56,6 +57,7 @@ class Search {
   SearchDirs dirs_;
   std::string home_;
   std::string state_dir_;
+  bool allow_outside_;
 };
 
 bool is_path(std::string_view name_or_path);

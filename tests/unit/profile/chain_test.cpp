@@ -54,6 +54,25 @@ TEST_CASE("chain: extends: base is the user's base, no extends is the shipped on
   CHECK(b.value().limits.pids == 256);
 }
 
+TEST_CASE(
+    "chain: a project's profile extends shipped profiles only, unless the flag allows others") {
+  const Host host;
+  host.write("/user/private.yaml", "env: {DEPLOY_TOKEN: x}\n");
+  host.write("/user/python.yaml", "limits: {pids: 3}\n");
+  host.write("/project/a.yaml", "extends: private\n");
+  host.write("/project/b.yaml", "extends: python\n");
+  LoadRequest a = host.request(host.path("/project/a.yaml"));
+  LoadRequest b = host.request(host.path("/project/b.yaml"));
+  const auto refused = load(a);
+  REQUIRE(!refused.ok());
+  CHECK(refused.error().message().find("private is not a shipped profile") != std::string::npos);
+  CHECK(load(b).value().limits.pids == 256);
+  a.allow_outside = true;
+  b.allow_outside = true;
+  CHECK(load(a).value().env.size() == 1);
+  CHECK(load(b).value().limits.pids == 3);
+}
+
 TEST_CASE("chain: circles, unknown names, paths and endless rows are told at extends") {
   const Host host;
   host.write("/user/a.yaml", "extends: b\n");
