@@ -34,7 +34,7 @@ struct ExecSpec {
   std::vector<std::string> argv;  ///< argv[0] is looked up in the PATH of `env` when it has no '/'
   std::vector<std::string> env;   ///< complete "NAME=value" list
   std::string cwd = "/work";
-  bool is_last = false;  ///< the sandbox ends with this program, whatever it leaves running
+  bool is_last = false;         ///< the sandbox ends with this program, whatever it leaves running
   std::optional<TermSize> tty;  ///< set: a fresh pseudo terminal of this size becomes its stdio
 };
 
@@ -111,6 +111,15 @@ class Sandbox {
   virtual std::span<const InputMount> copies_needed() const = 0;
 };
 
+/// A sandbox that was begun before its plan is known. Destroying it ends it.
+class HeadStart {
+ public:
+  HeadStart() = default;
+  HeadStart(const HeadStart&) = delete;
+  HeadStart& operator=(const HeadStart&) = delete;
+  virtual ~HeadStart() = default;
+};
+
 /// A launch that is decided but not done.
 class Plan {
  public:
@@ -125,13 +134,16 @@ class Plan {
   virtual std::vector<confine::InForce> limits() const = 0;
   /// Sentences for the user, e.g. that a shipped default is only approximated here.
   virtual std::vector<std::string> warnings() const = 0;
-  /// Starts it. May be called once.
-  virtual Result<std::unique_ptr<Sandbox>> launch() = 0;
+  /// Starts it, from `head` when that is not null (same backend and profile). May be called once.
+  virtual Result<std::unique_ptr<Sandbox>> launch(std::unique_ptr<HeadStart> head) = 0;
 };
 
 /// One row of the table of backends.
 struct Backend {
   std::string_view name;
+  /// Begins in the background what every sandbox of this profile has in common, whatever its plan,
+  /// so that it goes on while the caller reads inputs and plans. A failure shows in launch().
+  std::unique_ptr<HeadStart> (*begin)(const profile::Profile&);
   Result<std::unique_ptr<Plan>> (*plan)(const LaunchRequest&);
 };
 

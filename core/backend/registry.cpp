@@ -8,7 +8,7 @@ namespace sbx::backend {
 
 namespace {
 
-constexpr std::array<Backend, 1> kBackends{{{"jail", jail::plan_jail}}};
+constexpr std::array<Backend, 1> kBackends{{{"jail", jail::begin_jail, jail::plan_jail}}};
 
 }  // namespace
 

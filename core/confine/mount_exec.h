@@ -30,8 +30,8 @@ Result<UniqueFd> open_source(const std::string& source, const std::string& benea
 
 class MountExecutor {
  public:
-  /// `sources` are the detached mounts that Bind::source_fd counts; not owned.
-  explicit MountExecutor(std::span<const UniqueFd> sources) : sources_(sources) {}
+  /// The detached mounts that Bind::source_fd counts; not owned, outlive the steps.
+  void set_sources(std::span<const UniqueFd> sources) { sources_ = sources; }
 
   /// Cuts mount propagation from and to the host's namespace, and clears the umask so that modes
   /// are exact. Call before the first step.

@@ -88,6 +88,10 @@ struct BodyWriter {
     w.u16(m.cols);
   }
   void operator()(const Ready& m) const { w.u16(m.version); }
+  void operator()(const Begin& m) const {
+    w.u16(m.version);
+    w.u8(m.has_id_range ? 1 : 0);
+  }
   void operator()(const SetupFailed& m) const {
     w.str(m.step);
     w.str(m.call);
@@ -134,6 +138,10 @@ void read_into(Reader& r, Resize& m) {
 }
 void read_into(Reader& r, Ready& m) {
   m.version = r.u16();
+}
+void read_into(Reader& r, Begin& m) {
+  m.version = r.u16();
+  m.has_id_range = r.u8() != 0;
 }
 void read_into(Reader& r, SetupFailed& m) {
   m.step = r.str();

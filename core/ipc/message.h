@@ -15,7 +15,7 @@ namespace sbx::ipc {
 
 inline constexpr uint16_t kProtocolVersion = 1;
 
-/// Host to agent: the encoded set-up plan. First message on a link.
+/// Host to agent: the encoded set-up plan.
 struct Setup {
   uint16_t version = kProtocolVersion;
   std::string plan;  ///< opaque here; the backend's own encoding
@@ -78,8 +78,15 @@ struct Exited {
   int32_t wait_status = 0;  ///< as waitpid(2) gives it
 };
 
-using Message =
-    std::variant<Setup, Exec, Signal, Resize, Ready, SetupFailed, Started, ExecFailed, Exited>;
+/// Host to agent, before Setup: the id maps are written, make what needs no plan. First message.
+struct Begin {
+  uint16_t version = kProtocolVersion;
+  bool has_id_range = false;  ///< become 0 of the range first
+};
+
+/// The wire type is the index, so new ones go to the end.
+using Message = std::
+    variant<Setup, Exec, Signal, Resize, Ready, SetupFailed, Started, ExecFailed, Exited, Begin>;
 
 /// A received message and the descriptors that came with it.
 struct Received {

@@ -11,11 +11,11 @@
 #include "core/run/job.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <ctime>
 #include <utility>
 
@@ -71,10 +71,10 @@ Status Job::watch_signals() {
   return {};
 }
 
-JobEnd Job::run(backend::Plan& plan) {
+JobEnd Job::run(backend::Plan& plan, std::unique_ptr<backend::HeadStart> head) {
   Status watched = watch_signals();
   if (watched.ok()) {
-    auto launched = plan.launch();
+    auto launched = plan.launch(std::move(head));
     if (launched.ok()) {
       supervisor_ = std::make_unique<supervise::Supervisor>(
           loop_,
@@ -304,8 +304,9 @@ int Job::work_dir() const {
 int Job::pending_signal() {
   sigset_t wanted;
   ::sigemptyset(&wanted);
-  for (const int signo : caught_signals_)
+  for (const int signo : caught_signals_) {
     ::sigaddset(&wanted, signo);
+  }
   const timespec now{};
   const int signo = caught_signals_.empty() ? -1 : ::sigtimedwait(&wanted, nullptr, &now);
   if (signo > 0) seen_signal_ = signo;

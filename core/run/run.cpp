@@ -1,8 +1,9 @@
 // Run: the steps of a one-shot job, in order, and what they add up to.
 //
 // Theory of operation
-// 1. prepare(): everything that can be wrong with the request is found here, before anything is
-//    started: script, profile, inputs, output place, plan.
+// 1. prepare(): everything that can be wrong with the request is found here, before any program is
+//    started (the sandbox is begun beside it, and ended when something is wrong): script, profile,
+//    inputs, output place, plan.
 // 2. Job::run(): the sandbox lives and ends in it.
 // 3. collect(): with nothing alive any more, /work is looked through; demands are checked, files
 //    copied out. A signal to us stops this, too.
@@ -10,12 +11,12 @@
 #include "core/run/run.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -45,6 +46,7 @@ struct Prepared {
   std::optional<ArtifactSink> sink;
   std::vector<std::string> require;
   backend::Choice choice;
+  std::unique_ptr<backend::HeadStart> head;
   std::unique_ptr<backend::Plan> plan;
   std::string id;
 
@@ -122,12 +124,18 @@ JobRequest job_request(const Options& options,
   return job;
 }
 
-Result<Prepared> prepare(const Options& options) {
+/// Whether the job will really be run, so that its sandbox may be begun early.
+enum class Head { kNone, kBegin };
+
+Result<Prepared> prepare(const Options& options, Head head) {
   Prepared prepared;
   std::vector<std::string> argv;
   SBX_TRY(load_profile(options, prepared, argv));
-  for (const std::string& spec : options.inputs)
+  SBX_ASSIGN(prepared.choice, backend::choose(prepared.profile.isolation));
+  if (head == Head::kBegin) prepared.head = prepared.choice.backend->begin(prepared.profile);
+  for (const std::string& spec : options.inputs) {
     SBX_TRY_AS_USAGE(prepared.inputs.add(spec));
+  }
   SBX_TRY(add_python_hook(prepared));
   prepared.require = prepared.profile.require;
   prepared.require.insert(prepared.require.end(), options.require.begin(), options.require.end());
@@ -137,7 +145,6 @@ Result<Prepared> prepare(const Options& options) {
     prepared.sink.emplace(std::move(sink).value());
   }
   prepared.job = job_request(options, prepared.profile, std::move(argv));
-  SBX_ASSIGN(prepared.choice, backend::choose(prepared.profile.isolation));
   SBX_ASSIGN(prepared.id, confine::cgroup_id());
   backend::LaunchRequest launch;
   launch.profile = &prepared.profile;
@@ -186,8 +193,9 @@ Collected collect(const Options& options, const Prepared& prepared, Job& job) {
   }
   if (!done.ok()) collected.error = std::move(done).error();
   collected.missing = missing_required(collected.list, prepared.require);
-  for (const std::string& warning : collected.list.warnings)
+  for (const std::string& warning : collected.list.warnings) {
     warn(options, warning);
+  }
   return collected;
 }
 
@@ -307,10 +315,11 @@ Report refused(const Options& options, const Error& error) {
 }
 
 Report run_prepared(const Options& options, Prepared& prepared) {
-  for (const std::string& warning : prepared.plan->warnings())
+  for (const std::string& warning : prepared.plan->warnings()) {
     warn(options, warning);
+  }
   Job job(prepared.job);
-  JobEnd end = job.run(*prepared.plan);
+  JobEnd end = job.run(*prepared.plan, std::move(prepared.head));
   const std::int64_t ended_ns = monotonic_ns();
   Collected collected = collect(options, prepared, job);
   if (const int signo = job.pending_signal(); signo != 0) {
@@ -364,13 +373,13 @@ Report execute(const Options& options) {
   ::signal(SIGPIPE, SIG_IGN);  // relays look at EPIPE instead
   // Where the caller ignores it, the kernel reaps our children and no wait finds them (waitid(2)).
   ::signal(SIGCHLD, SIG_DFL);
-  auto prepared = prepare(options);
+  auto prepared = prepare(options, Head::kBegin);
   if (!prepared.ok()) return refused(options, prepared.error());
   return run_prepared(options, prepared.value());
 }
 
 Result<std::string> plan_text(const Options& options) {
-  SBX_ASSIGN(const Prepared prepared, prepare(options));
+  SBX_ASSIGN(const Prepared prepared, prepare(options, Head::kNone));
   std::string all = text::cat("profile ",
                               prepared.profile.name,
                               ", isolation ",

@@ -27,22 +27,34 @@ bool is_own_binary_writable(const std::string& binary) {
   return info.st_uid == ::geteuid() || ::access(binary.c_str(), W_OK) == 0;
 }
 
+JailBasics look_basics() {
+  host::Facts host;
+  JailBasics basics;
+  basics.has_id_range = host.is_root() && host.may_map_id_ranges();
+  basics.own_uid = ::geteuid();
+  basics.own_gid = ::getegid();
+  basics.landlock_abi = host.landlock_abi();
+  if (auto binary = sys::readlinkat(AT_FDCWD, "/proc/self/exe"); binary.ok()) {
+    basics.binary = std::move(binary).value();
+  }
+  basics.is_binary_writable = !basics.has_id_range && is_own_binary_writable(basics.binary);
+  return basics;
+}
+
 Result<JailFacts> look(const backend::LaunchRequest& request) {
   host::Facts host;
   JailFacts facts;
-  facts.has_id_range = host.is_root() && host.may_map_id_ranges();
-  facts.own_uid = ::geteuid();
-  facts.own_gid = ::getegid();
-  facts.landlock_abi = host.landlock_abi();
+  facts.basics = look_basics();
   facts.nproc_is_per_userns = host.kernel() >= kNprocPerUserns;
-  SBX_ASSIGN(facts.binary, sys::readlinkat(AT_FDCWD, "/proc/self/exe"));
-  facts.is_binary_writable = !facts.has_id_range && is_own_binary_writable(facts.binary);
   struct sysinfo info {};
   if (::sysinfo(&info) == 0) facts.memory_total = uint64_t{info.totalram} * info.mem_unit;
   const auto& cgroups = host.cgroups();
   if (!cgroups.ok()) return cgroups.error();
   facts.cgroups = cgroups.value();
-  SBX_ASSIGN(facts.tree, read_host_tree());
+  // Only a mount needs to know what is where; PID 1 looks for itself.
+  if (!request.profile->mounts.empty()) {
+    SBX_ASSIGN(facts.tree, read_host_tree());
+  }
   for (const profile::Mount& mount : request.profile->mounts) {
     const Result<struct stat> source = sys::fstatat(AT_FDCWD, mount.source, 0);
     if (!source.ok()) {
@@ -53,25 +65,48 @@ Result<JailFacts> look(const backend::LaunchRequest& request) {
   return facts;
 }
 
+class JailHead final : public backend::HeadStart {
+ public:
+  explicit JailHead(Result<BegunPtr> begun) : begun_(std::move(begun)) {}
+  Result<BegunPtr> take() { return std::move(begun_); }
+
+ private:
+  Result<BegunPtr> begun_;
+};
+
 class PlannedJail final : public backend::Plan {
  public:
   explicit PlannedJail(JailPlan plan) : plan_(std::move(plan)) {}
 
-  std::string to_text() const override { return jail::to_text(plan_); }
+  std::string to_text() const override {
+    const Result<HostTree> tree = read_host_tree();
+    return jail::to_text(plan_, tree.ok() ? tree.value() : HostTree());
+  }
   std::vector<confine::InForce> limits() const override { return plan_.expected; }
   std::vector<std::string> warnings() const override { return plan_.warnings; }
-  Result<std::unique_ptr<backend::Sandbox>> launch() override {
-    auto sandbox = jail::launch(plan_);
-    // What a crashed sbx left is looked for while PID 1 sets up, so that it costs no waiting.
-    confine::reap_stale_cgroups(plan_.layout);
-    return sandbox;
-  }
+  Result<std::unique_ptr<backend::Sandbox>> launch(
+      std::unique_ptr<backend::HeadStart> head) override;
 
  private:
   JailPlan plan_;
 };
 
+Result<std::unique_ptr<backend::Sandbox>> PlannedJail::launch(
+    std::unique_ptr<backend::HeadStart> head) {
+  auto* own = dynamic_cast<JailHead*>(head.get());
+  SBX_ASSIGN(BegunPtr begun, own != nullptr ? own->take() : begin(plan_.basics, plan_.init));
+  auto sandbox = jail::launch(plan_, std::move(begun));
+  // What a crashed sbx left is looked for while PID 1 sets up, so that it costs no waiting.
+  confine::reap_stale_cgroups(plan_.layout);
+  return sandbox;
+}
+
 }  // namespace
+
+std::unique_ptr<backend::HeadStart> begin_jail(const profile::Profile& profile) {
+  const JailBasics basics = look_basics();
+  return std::make_unique<JailHead>(begin(basics, init_mode(basics, profile)));
+}
 
 Result<std::unique_ptr<backend::Plan>> plan_jail(const backend::LaunchRequest& request) {
   SBX_ASSIGN(JailFacts facts, look(request));

@@ -7,6 +7,9 @@
 
 namespace sbx::jail {
 
+/// See Backend::begin.
+std::unique_ptr<backend::HeadStart> begin_jail(const profile::Profile& profile);
+
 /// Looks at the host (some dozen reads) and plans; see Backend::plan.
 Result<std::unique_ptr<backend::Plan>> plan_jail(const backend::LaunchRequest& request);
 

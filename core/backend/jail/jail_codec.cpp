@@ -175,7 +175,6 @@ bool read_rules(Reader& r, agent::PayloadRules& rules) {
 std::string encode_init_plan(const InitPlan& plan, std::span<const confine::Step> steps) {
   Writer w;
   w.reserve(kTypicalSize);
-  w.u8(plan.has_id_range ? 1 : 0);
   write_rules(w, plan.rules);
   w.u32(plan.join_fds);
   w.u32(plan.held_fds);
@@ -191,7 +190,6 @@ std::string encode_init_plan(const InitPlan& plan, std::span<const confine::Step
 Result<InitPlan> decode_init_plan(std::string_view bytes) {
   InitPlan plan;
   Reader r(bytes);
-  plan.has_id_range = r.u8() != 0;
   const bool has_rules = read_rules(r, plan.rules);
   plan.join_fds = r.u32();
   plan.held_fds = r.u32();

@@ -14,7 +14,6 @@ namespace sbx::jail {
 
 /// Descriptors come with the message in the order join, held, sources.
 struct InitPlan {
-  bool has_id_range = false;  ///< become 0 of the range before the first step
   agent::PayloadRules rules;
   uint32_t join_fds = 0;
   uint32_t held_fds = 0;

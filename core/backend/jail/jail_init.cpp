@@ -4,10 +4,11 @@
 //   1. hide our arguments, die with the supervisor, block signals, drop every inherited descriptor
 //   but the link, so
 //      that nothing of the caller's (files, terminal) is reachable from here on
-//   2. wait for Setup; the supervisor has written our id maps by then
-//   3. become undumpable: /proc/1 of us shows nothing, whatever ids the job has
-//   4. with an id range become 0 of it, or new files would belong to ids that do not exist inside
-//   5. the plan's steps; the first that fails is reported with its text, and nothing runs
+//   2. wait for Begin; the supervisor has written our id maps by then
+//   3. with an id range become 0 of it, or new files would belong to ids that do not exist inside
+//   4. become undumpable: /proc/1 of us shows nothing, whatever ids the job has
+//   5. the base, while the supervisor still plans; then Setup and the plan's own steps; the first
+//      step that fails is reported with its text, and nothing runs
 //   6. hand out the working directory, say Ready, serve as the agent.
 #include "core/backend/jail/jail_init.h"
 
@@ -27,7 +28,10 @@
 #include <vector>
 
 #include "core/agent/agent.h"
+#include "core/backend/jail/base_plan.h"
+#include "core/backend/jail/host_tree.h"
 #include "core/backend/jail/jail_codec.h"
+#include "core/backend/jail/tree_builder.h"
 #include "core/base/arguments.h"
 #include "core/base/sys.h"
 #include "core/confine/mount_exec.h"
@@ -91,31 +95,54 @@ Result<agent::FileId> own_binary() {
   return agent::FileId{info.st_dev, info.st_ino};
 }
 
-/// Everything up to Ready. Failures of the plan's own steps do not return.
-Result<agent::AgentConfig> set_up(ipc::Channel& channel) {
-  SBX_ASSIGN(ipc::Received received, channel.receive(ipc::Wait::kYes));
-  const auto* setup = std::get_if<ipc::Setup>(&received.message);
-  if (setup == nullptr || setup->version != ipc::kProtocolVersion) {
-    return Error(Errc::kProtocol, "the first message is not a set-up of our version");
-  }
-  SBX_ASSIGN(InitPlan plan, decode_init_plan(setup->plan));
-  size_t next = 0;
-  agent::AgentConfig config;
-  config.join_fds = take(received.fds, next, plan.join_fds);
-  config.held = take(received.fds, next, plan.held_fds);
-  const std::vector<UniqueFd> sources = take(received.fds, next, plan.source_fds);
-  config.rules = plan.rules;
-  if (plan.has_id_range) SBX_TRY(become_inner_root());
-  // After the change of ids, which may set it again (prctl(2), PR_SET_DUMPABLE).
-  SBX_TRY(sys::prctl("make PID 1 undumpable", PR_SET_DUMPABLE, 0));
-  SBX_ASSIGN(config.own_binary, own_binary());
-  SBX_TRY(confine::MountExecutor::isolate());
-  confine::MountExecutor executor(sources);
-  for (const confine::Step& step : plan.steps) {
+void carry_out(ipc::Channel& channel,
+               confine::MountExecutor& executor,
+               std::span<const confine::Step> steps) {
+  for (const confine::Step& step : steps) {
     if (const Status done = executor.execute(step); !done.ok()) {
       fail(channel, confine::to_text(step), done.error());
     }
   }
+}
+
+/// From Begin on: what every jail has, from the host's tree as we see it.
+Status make_base(ipc::Channel& channel, confine::MountExecutor& executor) {
+  SBX_ASSIGN(ipc::Received received, channel.receive(ipc::Wait::kYes));
+  const auto* begin = std::get_if<ipc::Begin>(&received.message);
+  if (begin == nullptr || begin->version != ipc::kProtocolVersion) {
+    return Error(Errc::kProtocol, "the first message is not a beginning of our version");
+  }
+  if (begin->has_id_range) SBX_TRY(become_inner_root());
+  // After the change of ids, which may set it again (prctl(2), PR_SET_DUMPABLE).
+  SBX_TRY(sys::prctl("make PID 1 undumpable", PR_SET_DUMPABLE, 0));
+  SBX_TRY(confine::MountExecutor::isolate());
+  SBX_ASSIGN(const HostTree tree, read_host_tree());
+  TreeBuilder base(confine::kKeepOwner);
+  SBX_TRY(add_base(base, tree));
+  const std::vector<confine::Step> steps = base.take();
+  carry_out(channel, executor, steps);
+  return {};
+}
+
+/// Everything up to Ready. Failures of steps do not return.
+Result<agent::AgentConfig> set_up(ipc::Channel& channel) {
+  agent::AgentConfig config;
+  SBX_ASSIGN(config.own_binary, own_binary());
+  confine::MountExecutor executor;
+  SBX_TRY(make_base(channel, executor));
+  SBX_ASSIGN(ipc::Received received, channel.receive(ipc::Wait::kYes));
+  const auto* setup = std::get_if<ipc::Setup>(&received.message);
+  if (setup == nullptr || setup->version != ipc::kProtocolVersion) {
+    return Error(Errc::kProtocol, "the second message is not a set-up of our version");
+  }
+  SBX_ASSIGN(InitPlan plan, decode_init_plan(setup->plan));
+  size_t next = 0;
+  config.join_fds = take(received.fds, next, plan.join_fds);
+  config.held = take(received.fds, next, plan.held_fds);
+  const std::vector<UniqueFd> sources = take(received.fds, next, plan.source_fds);
+  config.rules = plan.rules;
+  executor.set_sources(sources);
+  carry_out(channel, executor, plan.steps);
   ::umask(022);  // what programs inside start with
   const UniqueFd work_dir = executor.take_work_dir();
   const int fds[] = {work_dir.get()};

@@ -1,11 +1,10 @@
 // Jail launch: see jail_launch.h.
 //
 // Theory of operation. In this order:
-//   1. clone3 into fresh user and pid namespaces; the child makes the other namespaces itself,
-//   while
-//      we go on (a network namespace alone takes 0.3 ms), and then waits for its Setup message
-//   2. claim ids and write the id maps from outside
-//   3. make the cgroups; their name says whose they are, should we die here
+//   1. begin(): clone3 into fresh user and pid namespaces; the child makes the other namespaces
+//      itself, while we go on (a network namespace alone takes 0.3 ms)
+//   2. claim ids and write the id maps from outside; with the Begin message PID 1 makes the base
+//   3. launch(): make the cgroups; their name says whose they are, should we die here
 //   4. open what the job's ids could not reach (root only), as detached mounts with mapped owners
 //   5. send Setup with all descriptors; PID 1 does the rest, and its messages go to whoever holds
 //      the Sandbox. Whatever fails on the way, the Sandbox's destructor ends the child.
@@ -75,12 +74,13 @@ class Jail final : public backend::Sandbox {
   std::span<const backend::InputMount> copies_needed() const override { return copies_; }
 
   ipc::Channel& channel() { return link_.channel(); }
-  void set_stream_owner(int64_t owner) { stream_owner_ = owner; }
   void set_copies(std::vector<backend::InputMount> copies) { copies_ = std::move(copies); }
-  void hold(confine::Cgroup cgroup, std::optional<confine::IdRange> range) {
-    cgroup_ = std::move(cgroup);
+  void hold(confine::IdRange range) {
+    stream_owner_ = int64_t{range.base()} + kJobId;
     range_ = std::move(range);
   }
+  void hold(confine::Cgroup cgroup) { cgroup_ = std::move(cgroup); }
+  const std::optional<confine::IdRange>& range() const { return range_; }
 
  private:
   Status settle_cgroup();
@@ -232,7 +232,7 @@ struct Child {
   UniqueFd link;  ///< host end
 };
 
-Result<Child> clone_init(const JailPlan& plan) {
+Result<Child> clone_init(const JailBasics& basics, InitMode init) {
   SBX_ASSIGN(sys::SocketPair pair, sys::socketpair_seqpacket());
   int pidfd = -1;
   clone_args args{};
@@ -248,19 +248,21 @@ Result<Child> clone_init(const JailPlan& plan) {
     if (const Status made = sys::unshare(kOwnNamespaces); !made.ok()) {
       fail_in_init(pair.b, "make namespaces", made.error());
     }
-    if (plan.init == InitMode::kExecClone) exec_clone(plan.binary, pair.b);
+    if (init == InitMode::kExecClone) exec_clone(basics.binary, pair.b);
     jail_init_main(std::move(pair.b));
   }
   return Child{pid.value(), UniqueFd(pidfd), std::move(pair.a)};
 }
 
-Status write_maps(const JailPlan& plan, pid_t pid, const std::optional<confine::IdRange>& range) {
+Status write_maps(const JailBasics& basics,
+                  pid_t pid,
+                  const std::optional<confine::IdRange>& range) {
   if (range.has_value()) {
     const confine::IdMap map{0, range->base(), confine::IdRange::kCount};
     return confine::write_idmaps(pid, {&map, 1}, {&map, 1}, false);
   }
-  const confine::IdMap uid{kJobId, plan.own_uid, 1};
-  const confine::IdMap gid{kJobId, plan.own_gid, 1};
+  const confine::IdMap uid{kJobId, basics.own_uid, 1};
+  const confine::IdMap gid{kJobId, basics.own_gid, 1};
   return confine::write_idmaps(pid, {&uid, 1}, {&gid, 1}, true);
 }
 
@@ -270,7 +272,6 @@ Status send_setup(ipc::Channel& channel,
                   const std::optional<confine::IdRange>& range,
                   std::span<const UniqueFd> sources) {
   InitPlan init;
-  init.has_id_range = plan.has_id_range;
   init.rules = plan.rules;
   std::vector<int> fds;
   for (const UniqueFd& fd : cgroup.join_fds())
@@ -292,29 +293,48 @@ Status send_setup(ipc::Channel& channel,
 
 }  // namespace
 
-Result<std::unique_ptr<backend::Sandbox>> launch(JailPlan& plan) {
-  SBX_ASSIGN(Child child, clone_init(plan));
+class Begun {
+ public:
+  explicit Begun(std::unique_ptr<Jail> jail) : jail_(std::move(jail)) {}
+  std::unique_ptr<Jail> take() { return std::move(jail_); }
+
+ private:
+  std::unique_ptr<Jail> jail_;
+};
+
+void EndBegun::operator()(Begun* begun) const {
+  delete begun;
+}
+
+Result<BegunPtr> begin(const JailBasics& basics, InitMode init) {
+  SBX_ASSIGN(Child child, clone_init(basics, init));
   ipc::Channel channel(std::move(child.link), ipc::Side::kHost);
   auto jail = std::make_unique<Jail>(std::move(channel), std::move(child.pidfd));
-  std::optional<confine::IdRange> range;
-  if (plan.has_id_range) {
+  if (basics.has_id_range) {
     SBX_ASSIGN(const std::string dir, host::id_claim_dir());
-    SBX_ASSIGN(range, confine::IdRange::claim(dir));
+    SBX_ASSIGN(confine::IdRange range, confine::IdRange::claim(dir));
+    jail->hold(std::move(range));
   }
-  if (const Status mapped = write_maps(plan, child.pid, range); !mapped.ok()) {
+  if (const Status mapped = write_maps(basics, child.pid, jail->range()); !mapped.ok()) {
     return host::explain_userns_failure(mapped.error().sys_errno());
   }
+  SBX_TRY(jail->channel().send(ipc::Begin{ipc::kProtocolVersion, basics.has_id_range}));
+  return BegunPtr(new Begun(std::move(jail)));  // NOLINT(cppcoreguidelines-owning-memory)
+}
+
+Result<std::unique_ptr<backend::Sandbox>> launch(JailPlan& plan, BegunPtr begun) {
+  std::unique_ptr<Jail> jail = begun->take();
   SBX_ASSIGN(confine::Cgroup cgroup, confine::Cgroup::create(plan.layout, plan.cgroup));
   for (const confine::InForce& held : cgroup.in_force()) {
     for (confine::InForce& expected : plan.expected) {
       if (expected.limit == held.limit) expected = held;
     }
   }
-  const uint32_t job_host_id = range.has_value() ? range->base() + kJobId : plan.own_uid;
+  const std::optional<confine::IdRange>& range = jail->range();
+  const uint32_t job_host_id = range.has_value() ? range->base() + kJobId : plan.basics.own_uid;
   SBX_ASSIGN(OpenedSources sources, open_sources(plan, job_host_id));
   SBX_TRY(send_setup(jail->channel(), plan, cgroup, range, sources.mounts));
-  if (range.has_value()) jail->set_stream_owner(job_host_id);
-  jail->hold(std::move(cgroup), std::move(range));
+  jail->hold(std::move(cgroup));
   jail->set_copies(std::move(sources.copies));
   return std::unique_ptr<backend::Sandbox>(std::move(jail));
 }

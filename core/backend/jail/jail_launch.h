@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "core/backend/backend.h"
 #include "core/backend/jail/jail_plan.h"
@@ -10,8 +9,21 @@
 
 namespace sbx::jail {
 
-/// Starts what `plan` says. Blocks for about two milliseconds; set-up inside goes on after it
-/// returned, and its failure arrives as a message. `plan.expected` then holds what the kernel says.
-Result<std::unique_ptr<backend::Sandbox>> launch(JailPlan& plan);
+/// A jail whose PID 1 runs and makes the base, waiting for its plan.
+class Begun;
+/// Out of line, so that Begun stays an incomplete type for its holders.
+struct EndBegun {
+  void operator()(Begun* begun) const;
+};
+using BegunPtr = std::unique_ptr<Begun, EndBegun>;
+
+/// Starts PID 1 in its namespaces and lets it make the base beside us. Takes 0.3 ms. Destroying the
+/// result ends it.
+Result<BegunPtr> begin(const JailBasics& basics, InitMode init);
+
+/// Carries `plan` out in `begun` (made with the same basics and mode). Set-up inside goes on after
+/// it returned, and its failure arrives as a message. `plan.expected` then holds what the kernel
+/// says.
+Result<std::unique_ptr<backend::Sandbox>> launch(JailPlan& plan, BegunPtr begun);
 
 }  // namespace sbx::jail

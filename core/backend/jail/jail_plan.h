@@ -11,7 +11,6 @@
 #include "core/base/result.h"
 #include "core/confine/cgroup.h"
 #include "core/confine/cgroup_layout.h"
-#include "core/confine/idmap.h"
 #include "core/confine/mount_op.h"
 
 namespace sbx::jail {
@@ -19,18 +18,23 @@ namespace sbx::jail {
 /// Ids inside: the program is 1000 ("sbx"); with a range of ids PID 1 is 0.
 inline constexpr uint32_t kJobId = 1000;
 
-/// What the plan depends on besides the request.
-struct JailFacts {
+/// Who we are and what protects our binary: all that beginning a jail depends on.
+struct JailBasics {
   bool has_id_range = false;  ///< root that may map a range of ids; else one id is mapped
   uint32_t own_uid = 0;
   uint32_t own_gid = 0;
   int landlock_abi = 0;
-  bool nproc_is_per_userns = true;  ///< Linux 5.14
   bool is_binary_writable = false;  ///< the job's host id could write the running sbx binary
   std::string binary;               ///< path of the running sbx binary
+};
+
+/// What the plan depends on besides the request.
+struct JailFacts {
+  JailBasics basics;
+  bool nproc_is_per_userns = true;  ///< Linux 5.14
   uint64_t memory_total = 0;        ///< bytes of RAM, bounds the scratch space
   confine::CgroupLayout cgroups;
-  HostTree tree;
+  HostTree tree;                   ///< needed to place mounts; may be empty when there are none
   std::vector<bool> mount_is_dir;  ///< of profile.mounts, in their order
 };
 
@@ -39,6 +43,12 @@ enum class InitMode {
   kFork,       ///< the forked sbx itself becomes PID 1
   kExecClone,  ///< PID 1 is exec'd from a read-only clone of our file
 };
+
+/// Whether programs inside get a Landlock domain (it forbids mounts, so not with nesting).
+bool is_using_landlock(const JailBasics& basics, const profile::Profile& profile);
+/// Until its exec a child of PID 1 is the host's sbx file. Where the job's id could write that file
+/// and Landlock does not shut it off, PID 1 runs from a read-only clone instead.
+InitMode init_mode(const JailBasics& basics, const profile::Profile& profile);
 
 /// A host path that is opened in the parent, because the job's ids may not reach it.
 struct SourceMount {
@@ -52,12 +62,9 @@ struct SourceMount {
 
 struct JailPlan {
   std::string id;
-  bool has_id_range = false;
-  uint32_t own_uid = 0;
-  uint32_t own_gid = 0;
+  JailBasics basics;
   InitMode init = InitMode::kFork;
-  std::string binary;
-  std::vector<confine::Step> steps;
+  std::vector<confine::Step> steps;  ///< after those of add_base(), which PID 1 makes by itself
   std::vector<SourceMount> sources;
   std::vector<backend::InputMount> inputs;
   agent::PayloadRules rules;
@@ -70,6 +77,7 @@ struct JailPlan {
 /// kUsage for contradictory mounts, kUnsupported for limits that nothing here can hold.
 Result<JailPlan> make_plan(const backend::LaunchRequest& request, JailFacts facts);
 
-std::string to_text(const JailPlan& plan);
+/// The whole plan in order, with the base steps for `tree`.
+std::string to_text(const JailPlan& plan, const HostTree& tree);
 
 }  // namespace sbx::jail

@@ -28,7 +28,8 @@ std::vector<ipc::Message> one_of_each() {
           ipc::SetupFailed{"bind /usr", "open_tree /usr", 2},
           ipc::Started{7, 2},
           ipc::ExecFailed{7, true, "execve x", 13},
-          ipc::Exited{7, 0x8b}};
+          ipc::Exited{7, 0x8b},
+          ipc::Begin{1, true}};
 }
 
 }  // namespace

@@ -11,7 +11,6 @@ namespace {
 
 jail::InitPlan full_plan() {
   jail::InitPlan plan;
-  plan.has_id_range = true;
   plan.rules.capabilities = 0x400;
   plan.rules.is_using_landlock = true;
   plan.rules.rlimits.count = 2;

@@ -17,10 +17,10 @@ struct Case {
   Case() {
     profile.name = "test";
     request.id = "id";
-    facts.own_uid = 1234;
-    facts.own_gid = 1235;
-    facts.landlock_abi = 3;
-    facts.binary = "/usr/bin/sbx";
+    facts.basics.own_uid = 1234;
+    facts.basics.own_gid = 1235;
+    facts.basics.landlock_abi = 3;
+    facts.basics.binary = "/usr/bin/sbx";
     facts.tree.top = {{"/usr", jail::EntryKind::kDir, {}, false},
                       {"/bin", jail::EntryKind::kLink, "usr/bin", false}};
     facts.tree.etc = {{"/etc/alternatives", jail::EntryKind::kDir, {}, false},
@@ -34,7 +34,7 @@ struct Case {
   std::string text() {
     auto made = plan();
     REQUIRE_MESSAGE(made.ok(), (made.ok() ? "" : made.error().to_string()));
-    return jail::to_text(made.value());
+    return jail::to_text(made.value(), facts.tree);
   }
 };
 
@@ -67,14 +67,14 @@ TEST_CASE("jail plan: nothing of the host's home, root, run or var is bound") {
 
 TEST_CASE("jail plan: with one id PID 1 comes from a read-only clone only where it must") {
   Case c;
-  c.facts.is_binary_writable = true;
+  c.facts.basics.is_binary_writable = true;
   CHECK(c.text().find("init fork") != std::string::npos);  // Landlock shuts the file off
-  c.facts.landlock_abi = 1;
+  c.facts.basics.landlock_abi = 1;
   CHECK(c.text().find("init exec from a read-only clone") != std::string::npos);
-  c.facts.is_binary_writable = false;
+  c.facts.basics.is_binary_writable = false;
   CHECK(c.text().find("init fork") != std::string::npos);
-  c.facts.is_binary_writable = true;
-  c.facts.landlock_abi = 7;
+  c.facts.basics.is_binary_writable = true;
+  c.facts.basics.landlock_abi = 7;
   c.profile.nesting = true;  // Landlock would forbid mounts inside
   CHECK(c.text().find("init exec from a read-only clone") != std::string::npos);
   CHECK(c.text().find("forbid user namespaces") == std::string::npos);
@@ -106,7 +106,7 @@ TEST_CASE("jail plan: with an id range the parent opens inputs, else PID 1 does 
   Case c;
   c.request.inputs = {{"/root/data.csv", "data.csv", false}, {"/root/dir", "dir", true}};
   CHECK(c.plan().value().sources.empty());
-  c.facts.has_id_range = true;
+  c.facts.basics.has_id_range = true;
   const auto plan = c.plan();
   REQUIRE(plan.ok());
   REQUIRE(plan.value().sources.size() == 2);
