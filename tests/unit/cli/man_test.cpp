@@ -2,6 +2,7 @@
 #include <regex>
 #include <set>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -91,6 +92,29 @@ TEST_CASE("man: examples of run and profile in the pages are those of the table"
     CHECK_MESSAGE(page.find(verb->examples[0].command) != std::string::npos,
                   verb->examples[0].command);
   }
+}
+
+TEST_CASE("man: the README only shows sbx with flags that exist") {
+  std::string readme = source_file("README.md");
+  std::size_t seen = 0;
+  for (std::string_view line : sbx::text::split(readme, '\n')) {
+    std::string shown(line.substr(0, line.find(" # ")));
+    if (!line.starts_with("sbx ")) continue;
+    shown = shown.substr(0, shown.find(" -- "));
+    std::vector<std::string> words;
+    for (std::string_view word : sbx::text::split(shown, ' '))
+      words.emplace_back(word);
+    words.erase(words.begin());
+    sbx::cli::Found found = sbx::cli::find_verb(words);
+    if (found.verb == nullptr) continue;  // "sbx is..."
+    CAPTURE(line);
+    ++seen;
+    for (const std::string& word : words) {
+      if (!word.starts_with("--") || word == "--verbose") continue;  // job.py's own
+      CHECK(spellings(*found.verb).contains(word.substr(0, word.find('='))));
+    }
+  }
+  CHECK(seen > 10);
 }
 
 TEST_CASE("man: mandoc finds nothing to complain about") {
