@@ -51,6 +51,8 @@ int run_cli(std::span<const char* const> argv) {
   if (found.verb == nullptr) return without_verb(words);
 
   Argv cut = split(std::span(words).subspan(found.taken));
+  std::shared_ptr<backend::HeadStart> head;
+  if (found.verb->begin != nullptr) head = found.verb->begin(cut.ours);
   Result<Invocation> invocation = parse(*found.verb, cut);
   if (!invocation.ok()) {
     if (found.verb->refuse != nullptr) return found.verb->refuse(invocation.error(), cut.ours);
@@ -60,6 +62,7 @@ int run_cli(std::span<const char* const> argv) {
   if (invocation.value().has(kHelpFlag.name)) {
     return printed(print(help_of(*found.verb, has_colour(Stream::kOut))));
   }
+  invocation.value().set_head(std::move(head));
   return found.verb->run(invocation.value());
 }
 

@@ -6,11 +6,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/backend/backend.h"
 #include "core/base/result.h"
 
 namespace sbx::cli {
@@ -64,6 +66,8 @@ struct Verb {
   Words words = {};
   std::span<const Example> examples;
   int (*run)(const Invocation&) = nullptr;  // exit status
+  /// Begins what takes long before the command line (given up to `--`) is parsed; may be null.
+  std::shared_ptr<backend::HeadStart> (*begin)(std::span<const std::string>) = nullptr;
   /// Says that the command line (without what stands behind `--`) has a mistake; null: on stderr,
   /// as for any verb.
   int (*refuse)(const Error&, std::span<const std::string>) = nullptr;
@@ -116,6 +120,9 @@ class Invocation {
     return values;
   }
 
+  /// What Verb::begin made; may be null.
+  const std::shared_ptr<backend::HeadStart>& head() const { return head_; }
+  void set_head(std::shared_ptr<backend::HeadStart> head) { head_ = std::move(head); }
   void add_flag(const Flag& flag, std::string value) {
     flags_.push_back({&flag, std::move(value)});
   }
@@ -131,6 +138,7 @@ class Invocation {
   std::vector<std::string> words_;
   std::vector<std::string> rest_;
   bool has_rest_ = false;
+  std::shared_ptr<backend::HeadStart> head_;
 };
 
 }  // namespace sbx::cli

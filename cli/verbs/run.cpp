@@ -192,6 +192,13 @@ int show_plan(const run::Options& options) {
   return refuse(plan.error(), false, options.status_fd);
 }
 
+/// The sandbox comes to be while flags, profile and inputs are read; these words make none.
+std::shared_ptr<backend::HeadStart> begin(std::span<const std::string> words) {
+  constexpr std::array<std::string_view, 3> kNoJob = {"--dry-run", "--help", "-h"};
+  const bool is_job = std::ranges::find_first_of(words, kNoJob) == words.end();
+  return is_job ? run::begin() : nullptr;
+}
+
 int run_once(const Invocation& given) {
   bool json = given.has("json");
   Result<run::Options> options = options_of(given);
@@ -203,6 +210,7 @@ int run_once(const Invocation& given) {
     return refuse(options.error(), json, status_fd);
   }
   if (given.has("dry-run")) return show_plan(options.value());
+  options.value().head = given.head();
   return show(run::execute(options.value()), json);
 }
 
@@ -217,6 +225,7 @@ constexpr Verb kRunVerb = {
     .words = {.max = 1, .complete = Complete::kFile, .name = "FILE", .program = true},
     .examples = kExamples,
     .run = run_once,
+    .begin = begin,
     .refuse = refuse_words,
 };
 

@@ -134,16 +134,17 @@ class Plan {
   virtual std::vector<confine::InForce> limits() const = 0;
   /// Sentences for the user, e.g. that a shipped default is only approximated here.
   virtual std::vector<std::string> warnings() const = 0;
-  /// Starts it, from `head` when that is not null (same backend and profile). May be called once.
-  virtual Result<std::unique_ptr<Sandbox>> launch(std::unique_ptr<HeadStart> head) = 0;
+  /// Starts it, from `head` when that is not null and fits (else `head` is ended). May be called
+  /// once.
+  virtual Result<std::unique_ptr<Sandbox>> launch(std::shared_ptr<HeadStart> head) = 0;
 };
 
 /// One row of the table of backends.
 struct Backend {
   std::string_view name;
-  /// Begins in the background what every sandbox of this profile has in common, whatever its plan,
-  /// so that it goes on while the caller reads inputs and plans. A failure shows in launch().
-  std::unique_ptr<HeadStart> (*begin)(const profile::Profile&);
+  /// Begins in the background what every usual sandbox has in common, so that it goes on while the
+  /// caller reads its command line, profile and inputs. A failure shows in launch().
+  std::shared_ptr<HeadStart> (*begin)();
   Result<std::unique_ptr<Plan>> (*plan)(const LaunchRequest&);
 };
 

@@ -71,7 +71,7 @@ Status Job::watch_signals() {
   return {};
 }
 
-JobEnd Job::run(backend::Plan& plan, std::unique_ptr<backend::HeadStart> head) {
+JobEnd Job::run(backend::Plan& plan, std::shared_ptr<backend::HeadStart> head) {
   Status watched = watch_signals();
   if (watched.ok()) {
     auto launched = plan.launch(std::move(head));

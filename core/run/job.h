@@ -49,7 +49,7 @@ class Job {
   Job& operator=(const Job&) = delete;
 
   /// Runs to the end and blocks. The sandbox is gone afterwards, but work_dir() still works.
-  JobEnd run(backend::Plan& plan, std::unique_ptr<backend::HeadStart> head);
+  JobEnd run(backend::Plan& plan, std::shared_ptr<backend::HeadStart> head);
   /// The job's /work after run(); -1 when it never came to be.
   int work_dir() const;
   /// The signal that would have ended us since run() returned, else 0.

@@ -6,11 +6,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/backend/backend.h"
 #include "core/profile/profile.h"
 
 namespace sbx::run {
@@ -45,6 +47,7 @@ struct Options {
   std::string state_dir;                     ///< absolute; exists
   std::vector<std::string> private_dirs;     ///< see profile::LoadRequest
   profile::EnvLookup env = profile::process_env;
+  std::shared_ptr<backend::HeadStart> head;  ///< from begin(); may be null
   /// Told each sentence that the user should read while the job runs; may be empty.
   std::function<void(std::string_view)> warn;
 };

@@ -2,7 +2,7 @@
 //
 // Theory of operation
 // 1. prepare(): everything that can be wrong with the request is found here, before any program is
-//    started (the sandbox is begun beside it, and ended when something is wrong): script, profile,
+//    started (Options::head may hold a sandbox without one): script, profile,
 //    inputs, output place, plan.
 // 2. Job::run(): the sandbox lives and ends in it.
 // 3. collect(): with nothing alive any more, /work is looked through; demands are checked, files
@@ -46,7 +46,6 @@ struct Prepared {
   std::optional<ArtifactSink> sink;
   std::vector<std::string> require;
   backend::Choice choice;
-  std::unique_ptr<backend::HeadStart> head;
   std::unique_ptr<backend::Plan> plan;
   std::string id;
 
@@ -124,15 +123,11 @@ JobRequest job_request(const Options& options,
   return job;
 }
 
-/// Whether the job will really be run, so that its sandbox may be begun early.
-enum class Head { kNone, kBegin };
-
-Result<Prepared> prepare(const Options& options, Head head) {
+Result<Prepared> prepare(const Options& options) {
   Prepared prepared;
   std::vector<std::string> argv;
   SBX_TRY(load_profile(options, prepared, argv));
   SBX_ASSIGN(prepared.choice, backend::choose(prepared.profile.isolation));
-  if (head == Head::kBegin) prepared.head = prepared.choice.backend->begin(prepared.profile);
   for (const std::string& spec : options.inputs) {
     SBX_TRY_AS_USAGE(prepared.inputs.add(spec));
   }
@@ -319,7 +314,7 @@ Report run_prepared(const Options& options, Prepared& prepared) {
     warn(options, warning);
   }
   Job job(prepared.job);
-  JobEnd end = job.run(*prepared.plan, std::move(prepared.head));
+  JobEnd end = job.run(*prepared.plan, options.head);
   const std::int64_t ended_ns = monotonic_ns();
   Collected collected = collect(options, prepared, job);
   if (const int signo = job.pending_signal(); signo != 0) {
@@ -369,17 +364,22 @@ std::string quoted(const std::vector<std::string>& words) {
 
 }  // namespace
 
+std::shared_ptr<backend::HeadStart> begin() {
+  const auto choice = backend::choose(profile::Isolation::kJail);
+  return choice.ok() ? choice.value().backend->begin() : nullptr;
+}
+
 Report execute(const Options& options) {
   ::signal(SIGPIPE, SIG_IGN);  // relays look at EPIPE instead
   // Where the caller ignores it, the kernel reaps our children and no wait finds them (waitid(2)).
   ::signal(SIGCHLD, SIG_DFL);
-  auto prepared = prepare(options, Head::kBegin);
+  auto prepared = prepare(options);
   if (!prepared.ok()) return refused(options, prepared.error());
   return run_prepared(options, prepared.value());
 }
 
 Result<std::string> plan_text(const Options& options) {
-  SBX_ASSIGN(const Prepared prepared, prepare(options, Head::kNone));
+  SBX_ASSIGN(const Prepared prepared, prepare(options));
   std::string all = text::cat("profile ",
                               prepared.profile.name,
                               ", isolation ",

@@ -3,13 +3,19 @@
 // It prints nothing but the program's own output (and that only when it is not captured).
 #pragma once
 
+#include <memory>
 #include <string>
 
+#include "core/backend/backend.h"
 #include "core/base/result.h"
 #include "core/run/options.h"
 #include "core/run/report.h"
 
 namespace sbx::run {
+
+/// Begins a sandbox for Options::head before anything else of the job is known: it comes to be
+/// while the command line is read. Letting go of it ends it.
+std::shared_ptr<backend::HeadStart> begin();
 
 /// Runs the job to its end and blocks until nothing of it is left. Never fails as such: a mistake
 /// or a broken sandbox is a Report whose `outcome.cause` is kUsage or kSandboxError and whose

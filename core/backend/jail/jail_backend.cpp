@@ -67,10 +67,12 @@ Result<JailFacts> look(const backend::LaunchRequest& request) {
 
 class JailHead final : public backend::HeadStart {
  public:
-  explicit JailHead(Result<BegunPtr> begun) : begun_(std::move(begun)) {}
+  JailHead(const JailBasics& basics, InitMode init) : init_(init), begun_(begin(basics, init)) {}
+  InitMode init() const { return init_; }
   Result<BegunPtr> take() { return std::move(begun_); }
 
  private:
+  InitMode init_;
   Result<BegunPtr> begun_;
 };
 
@@ -85,16 +87,17 @@ class PlannedJail final : public backend::Plan {
   std::vector<confine::InForce> limits() const override { return plan_.expected; }
   std::vector<std::string> warnings() const override { return plan_.warnings; }
   Result<std::unique_ptr<backend::Sandbox>> launch(
-      std::unique_ptr<backend::HeadStart> head) override;
+      std::shared_ptr<backend::HeadStart> head) override;
 
  private:
   JailPlan plan_;
 };
 
 Result<std::unique_ptr<backend::Sandbox>> PlannedJail::launch(
-    std::unique_ptr<backend::HeadStart> head) {
+    std::shared_ptr<backend::HeadStart> head) {
   auto* own = dynamic_cast<JailHead*>(head.get());
-  SBX_ASSIGN(BegunPtr begun, own != nullptr ? own->take() : begin(plan_.basics, plan_.init));
+  const bool is_fitting = own != nullptr && own->init() == plan_.init;
+  SBX_ASSIGN(BegunPtr begun, is_fitting ? own->take() : begin(plan_.basics, plan_.init));
   auto sandbox = jail::launch(plan_, std::move(begun));
   // What a crashed sbx left is looked for while PID 1 sets up, so that it costs no waiting.
   confine::reap_stale_cgroups(plan_.layout);
@@ -103,9 +106,9 @@ Result<std::unique_ptr<backend::Sandbox>> PlannedJail::launch(
 
 }  // namespace
 
-std::unique_ptr<backend::HeadStart> begin_jail(const profile::Profile& profile) {
+std::shared_ptr<backend::HeadStart> begin_jail() {
   const JailBasics basics = look_basics();
-  return std::make_unique<JailHead>(begin(basics, init_mode(basics, profile)));
+  return std::make_shared<JailHead>(basics, init_mode(basics, profile::Profile()));
 }
 
 Result<std::unique_ptr<backend::Plan>> plan_jail(const backend::LaunchRequest& request) {

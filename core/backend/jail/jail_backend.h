@@ -8,7 +8,7 @@
 namespace sbx::jail {
 
 /// See Backend::begin.
-std::unique_ptr<backend::HeadStart> begin_jail(const profile::Profile& profile);
+std::shared_ptr<backend::HeadStart> begin_jail();
 
 /// Looks at the host (some dozen reads) and plans; see Backend::plan.
 Result<std::unique_ptr<backend::Plan>> plan_jail(const backend::LaunchRequest& request);
