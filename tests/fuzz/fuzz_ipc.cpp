@@ -20,7 +20,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (message.ok() && ipc::encode_body(message.value()).size() != body.size()) std::abort();
   }
   const auto plan = jail::decode_init_plan(bytes);
-  if (plan.ok() && jail::encode_init_plan(plan.value(), plan.value().steps).size() != bytes.size()) {
+  if (plan.ok() &&
+      jail::encode_init_plan(plan.value(), plan.value().steps).size() != bytes.size()) {
     std::abort();
   }
   return 0;
