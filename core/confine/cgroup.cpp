@@ -44,14 +44,21 @@ Status check_id(const std::string& id) {
   return Error(Errc::kInternal, text::cat("cgroup id \"", text::escape(id), "\" is malformed"));
 }
 
+/// Whether to write what seems to be on already. The kernel shows a controller as on a little
+/// before its files are there; a write waits until they are, but also for groups that others are
+/// removing.
+enum class Force : std::uint8_t { kNo, kYes };
+
 /// Makes sure that children of the v2 group `path` have `controllers`.
-Status turn_on(const std::string& path, std::span<const std::string_view> controllers) {
+Status turn_on(const std::string& path,
+               std::span<const std::string_view> controllers,
+               Force force) {
   SBX_ASSIGN(const UniqueFd dir, fs::open_dir(path));
   SBX_ASSIGN(const std::string on, cgf::read(dir.get(), path, "cgroup.subtree_control"));
   const auto words = text::split(on, ' ');
   std::string missing;
   for (const std::string_view controller : controllers) {
-    if (std::find(words.begin(), words.end(), controller) == words.end()) {
+    if (force == Force::kYes || std::find(words.begin(), words.end(), controller) == words.end()) {
       missing += text::cat(missing.empty() ? "+" : " +", controller);
     }
   }
@@ -174,20 +181,28 @@ Status Cgroup::add_group(const Want& want, const std::string& name) {
   return {};
 }
 
-/// v2: turns on what our groups need, above them. Only now: nobody can remove a group "sbx" that
-/// has ours in it.
-Status Cgroup::turn_on_controllers() {
-  for (const Group& group : groups_) {
-    if (group.version != CgroupVersion::kV2) continue;
-    std::vector<std::string_view> controllers;
-    if (group.memory) controllers.emplace_back("memory");
-    if (group.pids) controllers.emplace_back("pids");
-    if (group.cpu) controllers.emplace_back("cpu");
-    if (controllers.empty()) continue;
-    SBX_TRY(turn_on(group.parent.substr(0, group.parent.rfind('/')), controllers));
-    SBX_TRY(turn_on(group.parent, controllers));
-  }
-  return {};
+/// v2: turns on what the group needs, above it. Only now: nobody can remove a group "sbx" that has
+/// ours in it.
+Status Cgroup::turn_on_controllers(const Group& group) {
+  std::vector<std::string_view> controllers;
+  if (group.memory) controllers.emplace_back("memory");
+  if (group.pids) controllers.emplace_back("pids");
+  if (group.cpu) controllers.emplace_back("cpu");
+  if (group.version != CgroupVersion::kV2 || controllers.empty()) return {};
+  const auto are_there = [&] {
+    return std::all_of(controllers.begin(), controllers.end(), [&](std::string_view controller) {
+      return cgf::exists(group.dir.get(), text::cat(controller, ".max").c_str());
+    });
+  };
+  const std::string top = group.parent.substr(0, group.parent.rfind('/'));
+  const auto turn_on_both = [&](Force force) -> Status {
+    SBX_TRY(turn_on(top, controllers, force));
+    return turn_on(group.parent, controllers, force);
+  };
+  const Status done = turn_on_both(Force::kNo);
+  if (!done.ok() && done.error().sys_errno() != ENOENT) return done;
+  if (done.ok() && are_there()) return {};
+  return turn_on_both(Force::kYes);
 }
 
 Result<Cgroup> Cgroup::create(const CgroupLayout& layout, const CgroupRequest& request) {
@@ -204,7 +219,9 @@ Result<Cgroup> Cgroup::create(const CgroupLayout& layout, const CgroupRequest& r
     SBX_TRY(check_id(request.id));
     SBX_TRY(out.add_group(want, text::cat("sbx-", request.id)));
   }
-  SBX_TRY(out.turn_on_controllers());
+  for (const Group& group : out.groups_) {
+    SBX_TRY(turn_on_controllers(group));
+  }
   SBX_TRY(out.set_limits(request, layout.swap));
   SBX_TRY(out.open_join_fds());
   return out;
@@ -215,7 +232,7 @@ Status Cgroup::set_limits(const CgroupRequest& request, SwapState swap) {
     if (group.memory && request.memory) {
       SBX_TRY(limit_memory(group, *request.memory, swap));
     }
-    if (group.pids && request.pids) SBX_TRY(limit_pids(group, *request.pids));
+    if (group.pids && request.pids) SBX_TRY(limit_pids(group, request));
     if (group.cpu && request.cpu_millis) SBX_TRY(limit_cpu(group, *request.cpu_millis));
   }
   return {};
@@ -250,15 +267,16 @@ Status Cgroup::limit_memory(const Group& group, Bytes limit, SwapState swap) {
   return {};
 }
 
-Status Cgroup::limit_pids(const Group& group, std::uint64_t limit) {
-  if (limit > kPidsMax) {
+Status Cgroup::limit_pids(const Group& group, const CgroupRequest& request) {
+  const std::uint64_t limit = *request.pids;
+  if (limit > kPidsMax - request.own_processes) {
     return Error(Errc::kUnsupported, text::cat("pids limit: ", limit, " is more than Linux has"))
-        .with_hint(text::cat("at most ", kPidsMax));
+        .with_hint(text::cat("at most ", kPidsMax - request.own_processes));
   }
-  const std::string value = std::to_string(limit);
-  SBX_TRY(write_and_compare(group.dir.get(), group.path, "pids.max", value, "pids"));
+  const std::string written = std::to_string(limit + request.own_processes);
+  SBX_TRY(write_and_compare(group.dir.get(), group.path, "pids.max", written, "pids"));
   in_force_.push_back({.limit = "pids",
-                       .value = value,
+                       .value = std::to_string(limit),
                        .mechanism = group.version == CgroupVersion::kV1 ? "cgroup v1 pids.max"
                                                                         : "cgroup v2 pids.max"});
   return {};

@@ -43,6 +43,9 @@ struct CgroupRequest {
   std::optional<Bytes> memory;
   std::optional<std::uint64_t> pids;
   std::optional<std::uint32_t> cpu_millis;
+  /// Processes of ours that are in the groups with the job's (PID 1 when it was cloned into
+  /// join_dir()): that many more are let in, and the limit is still reported as asked.
+  std::uint64_t own_processes = 0;
   bool accounting = false;  ///< also count CPU time where that needs a group of its own (v1)
   bool freezer = false;     ///< also be able to freeze() where that needs a group of its own (v1)
 };
@@ -80,8 +83,10 @@ class Cgroup {
 
   /// Descriptors to write "0" to, one per group; empty when there are none.
   std::span<const UniqueFd> join_fds() const { return join_fds_; }
-  /// The v2 group's directory, for clone_args.cgroup, when that one group is all there is; else -1.
-  /// Here the kernel checks the rights of whoever calls clone3, so it is for the supervisor.
+  /// The v2 group's directory, for clone_args.cgroup (CLONE_INTO_CGROUP), when that one group is
+  /// all there is; else -1. Here the kernel checks the rights of whoever calls clone3, so it is for
+  /// the supervisor: PID 1 starts in the group, and all that it forks stays there. Measured: 0.2 ms
+  /// for clone and wait, against 11 ms for one write to cgroup.procs (an RCU grace period).
   int join_dir() const;
 
   const std::vector<InForce>& in_force() const { return in_force_; }
@@ -125,11 +130,11 @@ class Cgroup {
   struct Want;
 
   Status add_group(const Want& want, const std::string& name);
-  Status turn_on_controllers();
+  static Status turn_on_controllers(const Group& group);
   Status adopt(const ControllerPlace& place, const std::string& name, Role role);
   Status set_limits(const CgroupRequest& request, SwapState swap);
   Status limit_memory(const Group& group, Bytes limit, SwapState swap);
-  Status limit_pids(const Group& group, std::uint64_t limit);
+  Status limit_pids(const Group& group, const CgroupRequest& request);
   Status limit_cpu(const Group& group, std::uint32_t millis);
   Status open_join_fds();
   const Group* find(Role role) const;

@@ -1,6 +1,7 @@
 #include "core/confine/cgroup.h"
 
 #include <fcntl.h>
+#include <linux/sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -16,6 +17,7 @@
 #include <doctest/doctest.h>
 
 #include "core/base/clock.h"
+#include "core/base/sys.h"
 
 #include "tests/support/skip.h"
 #include "tests/support/user.h"
@@ -207,6 +209,53 @@ TEST_CASE("cgroup: forks over the pids limit fail, and are counted") {
   CHECK(group.kill().ok());
   CHECK(group.remove().ok());
   CHECK(groups_there().empty());
+}
+
+TEST_CASE("cgroup: processes of ours are let in on top of the limit, which is reported as asked") {
+  SKIP_UNLESS("cgroup-pids");
+  CgroupRequest wanted = request(std::nullopt, 2);
+  wanted.own_processes = 1;
+  const Cgroup group = create(wanted);
+  CHECK(group.in_force().front().value == "2");
+  const int made = test::in_child([&] {
+    if (join(group) != 0) return 100;
+    int count = 0;
+    for (int i = 0; i < 5; ++i) {
+      const pid_t pid = ::fork();
+      if (pid == 0) {
+        for (;;)
+          ::pause();
+      }
+      if (pid > 0) ++count;
+    }
+    return count;
+  });
+  CHECK(made == 2);
+}
+
+TEST_CASE("cgroup: clone3 straight into a v2 group puts the child and its children there") {
+  SKIP_UNLESS("cgroup-v2");
+  SKIP_UNLESS("cgroup-pids");
+  const Cgroup group = create(request(kMemory, 10));
+  REQUIRE(group.join_dir() >= 0);
+  clone_args args{};
+  args.flags = CLONE_INTO_CGROUP;
+  args.exit_signal = SIGCHLD;
+  args.cgroup = static_cast<__u64>(group.join_dir());
+  const auto pid = sys::clone3(args);
+  REQUIRE(pid.ok());
+  if (pid.value() == 0) {
+    if (::fork() < 0) ::_exit(1);
+    for (;;)
+      ::pause();
+  }
+  const std::int64_t deadline = monotonic_ns() + 10'000'000'000;
+  while (group.processes().value().size() != 2 && monotonic_ns() < deadline) {
+    ::usleep(1000);
+  }
+  CHECK(group.processes().value().size() == 2);
+  CHECK(::kill(pid.value(), SIGKILL) == 0);
+  CHECK(signal_of(pid.value()) == SIGKILL);
 }
 
 TEST_CASE("cgroup: one limit alone leaves no group behind, 25 times each") {
