@@ -167,6 +167,10 @@ TEST_SUITE("jail") {
     CHECK(contains(o.err, "/proc/nowhere"));
   }
 
+}
+
+// Heavy under emulation, and the same everywhere: not part of the jail suite.
+TEST_SUITE("data") {
   TEST_CASE("artifacts: plt.show() becomes numbered pictures") {
     SKIP_UNLESS("pandas");
     const WorkDir dir;

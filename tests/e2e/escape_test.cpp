@@ -241,7 +241,7 @@ TEST_SUITE("jail") {
         "for f in /proc/kcore /proc/kmem /proc/keys /proc/key-users /proc/kallsyms "
         "/proc/sysrq-trigger "
         "/proc/timer_list /proc/sched_debug /proc/latency_stats /proc/kmsg /proc/acpi/x "
-        
+
         "/sys/kernel/debug/x /sys/firmware/x /dev/mem /dev/kmsg /dev/port /dev/sda /dev/vda; do "
         "  n=$(head -c 64 $f 2>/dev/null | wc -c); [ \"$n\" = 0 ] || echo \"read $f\"; "
         "  if [ ! -c $f ] && echo b > $f; then echo \"wrote $f\"; fi; "

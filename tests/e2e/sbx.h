@@ -39,7 +39,8 @@ std::string field(const std::string& json, std::string_view pointer);
 bool contains(const std::string& text, std::string_view part);
 /// Lines of a text, without their ends.
 std::vector<std::string> lines_of(const std::string& text);
-/// What a run wrote to stderr without sbx's warnings (a default limit that cannot be enforced here).
+/// What a run wrote to stderr without sbx's warnings (a default limit that cannot be enforced
+/// here).
 std::string without_warnings(const std::string& err);
 /// `text` without its trailing newline.
 std::string trimmed(std::string text);
