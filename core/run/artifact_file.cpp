@@ -112,8 +112,9 @@ Result<ArtifactFile::Piece> ArtifactFile::next(std::span<std::byte> buffer) {
   const std::span<const std::byte> got = buffer.first(have);
   if (head_.size() < kMimeHead) {
     const std::size_t take = std::min(kMimeHead - head_.size(), have);
-    for (const std::byte b : got.first(take))
+    for (const std::byte b : got.first(take)) {
       head_.push_back(static_cast<char>(b));
+    }
   }
   hash_.update(got);
   at_ += have;

@@ -114,8 +114,9 @@ class ArchiveCopy {
 
 Result<ArtifactSink> ArtifactSink::open(const std::string& target) {
   std::string path = target;
-  while (path.size() > 1 && path.ends_with('/'))
+  while (path.size() > 1 && path.ends_with('/')) {
     path.pop_back();
+  }
   if (path.empty()) {
     return Error(Errc::kUsage, "output: the name is empty").with_hint("-o DIR or -o FILE.tar.gz");
   }

@@ -72,7 +72,7 @@ class TreeWriter {
   }
 
   Status make_directory(const std::string& name, const Artifact& item) {
-    const Status made = sys::mkdirat(parent_fd_.get(), name, (item.mode & 0777U) | S_IRWXU);
+    Status made = sys::mkdirat(parent_fd_.get(), name, (item.mode & 0777U) | S_IRWXU);
     if (!made.ok() && made.error().code() != Errc::kExists) return made;
     return {};
   }
@@ -176,8 +176,9 @@ void reserve_manifest_name(ArtifactList& list) {
   for (Artifact& item : list.items) {
     if (item.path != kManifestName || item.type != ArtifactType::kFile) continue;
     item.saved_as = "manifest.json.artifact";
-    while (is_taken(item.saved_as))
+    while (is_taken(item.saved_as)) {
       item.saved_as += '_';
+    }
     list.warnings.push_back(
         text::cat("the program's own manifest.json is saved as ", item.saved_as));
   }

@@ -72,8 +72,8 @@ class Copier {
       SBX_TRY(entries(from.get(), to.get(), path));
       done.push_back(std::move(path));
     }
-    for (auto path = done.rbegin(); path != done.rend(); ++path) {
-      SBX_ASSIGN(const UniqueFd dir, open_below(to.get(), *path));
+    for (const std::string& path : done) {
+      SBX_ASSIGN(const UniqueFd dir, open_below(to.get(), path));
       SBX_TRY(sys::fchmod(dir.get(), kDoneDirectory));
     }
     return {};

@@ -2,12 +2,12 @@
 #include "core/run/inputs.h"
 
 #include <fcntl.h>
-#include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdlib>
 #include <memory>
 #include <utility>
@@ -34,8 +34,9 @@ Result<std::string> real_path(const std::string& path) {
 }
 
 std::string base_name(std::string_view path) {
-  while (path.size() > 1 && path.ends_with('/'))
+  while (path.size() > 1 && path.ends_with('/')) {
     path.remove_suffix(1);
+  }
   const std::size_t slash = path.rfind('/');
   return std::string(slash == std::string_view::npos ? path : path.substr(slash + 1));
 }
@@ -145,8 +146,9 @@ Status Inputs::claim(const std::string& name, const std::string& what) {
 std::vector<std::string> Inputs::names() const {
   std::vector<std::string> names;
   names.reserve(claims_.size());
-  for (const Claim& claim : claims_)
+  for (const Claim& claim : claims_) {
     names.push_back(claim.name);
+  }
   return names;
 }
 

@@ -110,7 +110,7 @@ constexpr std::array kRows{
     Row{"sh", "application/x-sh"},
     Row{"c", "text/x-c"},
     Row{"ics", "text/calendar"},
-    Row{"rtf", "application/rtf", "{\\rtf"sv},
+    Row{"rtf", "application/rtf", R"({\rtf)"sv},
 };
 
 std::string lower_extension(std::string_view path) {

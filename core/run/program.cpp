@@ -154,12 +154,14 @@ std::vector<std::string> make_environment(const profile::Profile& profile,
   for (const std::string& name : profile.env_pass) {
     if (const auto value = host(name); value.has_value()) set(name, *value);
   }
-  for (const profile::EnvVar& var : profile.env)
+  for (const profile::EnvVar& var : profile.env) {
     set(var.name, var.value);
+  }
   std::vector<std::string> lines;
   lines.reserve(all.size());
-  for (const profile::EnvVar& var : all)
+  for (const profile::EnvVar& var : all) {
     lines.push_back(text::cat(var.name, '=', var.value));
+  }
   return lines;
 }
 

@@ -1,7 +1,6 @@
 // Terminal: raw mode and its undoing.
 #include "core/supervise/terminal.h"
 
-#include <signal.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
