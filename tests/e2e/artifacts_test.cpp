@@ -166,7 +166,6 @@ TEST_SUITE("jail") {
     CHECK(o.code == 2 + (o.code == 125 ? 123 : 0));
     CHECK(contains(o.err, "/proc/nowhere"));
   }
-
 }
 
 // Heavy under emulation, and the same everywhere: not part of the jail suite.
