@@ -199,7 +199,7 @@ Status Cgroup::turn_on_controllers(const Group& group) {
     SBX_TRY(turn_on(top, controllers, force));
     return turn_on(group.parent, controllers, force);
   };
-  const Status done = turn_on_both(Force::kNo);
+  Status done = turn_on_both(Force::kNo);
   if (!done.ok() && done.error().sys_errno() != ENOENT) return done;
   if (done.ok() && are_there()) return {};
   return turn_on_both(Force::kYes);
