@@ -362,17 +362,23 @@ std::string quoted(const std::vector<std::string>& words) {
   return line;
 }
 
+/// What callers may have set otherwise, and what a program of ours never wants.
+void settle_signals() {
+  ::signal(SIGPIPE, SIG_IGN);  // relays look at EPIPE instead
+  // Where the caller ignores it, the kernel reaps our children and no wait finds them (waitid(2)).
+  ::signal(SIGCHLD, SIG_DFL);
+}
+
 }  // namespace
 
 std::shared_ptr<backend::HeadStart> begin() {
+  settle_signals();
   const auto choice = backend::choose(profile::Isolation::kJail);
   return choice.ok() ? choice.value().backend->begin() : nullptr;
 }
 
 Report execute(const Options& options) {
-  ::signal(SIGPIPE, SIG_IGN);  // relays look at EPIPE instead
-  // Where the caller ignores it, the kernel reaps our children and no wait finds them (waitid(2)).
-  ::signal(SIGCHLD, SIG_DFL);
+  settle_signals();
   auto prepared = prepare(options);
   if (!prepared.ok()) return refused(options, prepared.error());
   return run_prepared(options, prepared.value());
