@@ -70,10 +70,10 @@ TEST_CASE("builtin: every shipped profile is without mistakes, described, and re
     CHECK(profile.value().limits.pids == 256);
     CHECK(profile.value().limits.output.has_value());
     CHECK(profile.value().limits.timeout.has_value());
-    for (const auto& [key, origin] : profile.value().origins) {
-      CAPTURE(key);
-      CHECK(origin.layer == Layer::kBuiltin);
-      CHECK(!profile.value().is_explicit(key));
+    for (const auto& entry : profile.value().origins) {
+      CAPTURE(entry.first);
+      CHECK(entry.second.layer == Layer::kBuiltin);
+      CHECK(!profile.value().is_explicit(entry.first));
     }
   }
 }

@@ -18,6 +18,19 @@
 
 namespace sbx::profile::test {
 
+/// Built with a sanitizer or without optimisation: measured times and sizes mean little.
+#if defined(__SANITIZE_ADDRESS__) || !defined(__OPTIMIZE__)
+inline constexpr bool kIsSlowBuild = true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+inline constexpr bool kIsSlowBuild = true;
+#else
+inline constexpr bool kIsSlowBuild = false;
+#endif
+#else
+inline constexpr bool kIsSlowBuild = false;
+#endif
+
 inline std::string read_text(const std::string& path) {
   const Result<std::string> text = fs::read_file(path, Bytes{16UL * 1024 * 1024});
   REQUIRE_MESSAGE(text.ok(), path);
