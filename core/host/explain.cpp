@@ -118,15 +118,16 @@ Error explain_denied(int err, const HostFiles& files) {
   }
   if (const auto name = container(files)) return container_refuses(*name, err);
   if (has_seccomp_filter(files)) return container_refuses("a seccomp filter", err);
-  return refused("the kernel refuses",
-                 err,
-                 text::cat("look at: sysctl ",
-                           kSysctlClone,
-                           " ",
-                           kSysctlMax,
-                           " ",
-                           kSysctlAppArmor,
-                           "; and at the kernel's log for a security module: dmesg"));
+  return refused(
+      "the kernel refuses",
+      err,
+      text::cat("look at: sysctl ",
+                kSysctlClone,
+                " ",
+                kSysctlMax,
+                " ",
+                kSysctlAppArmor,
+                "; at the kernel's log for a security module: dmesg; a chroot refuses as well"));
 }
 
 Error explain_no_room(int err, const HostFiles& files) {
