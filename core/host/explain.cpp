@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <optional>
@@ -64,14 +65,32 @@ std::optional<std::string_view> container(const HostFiles& files) {
   return std::nullopt;
 }
 
-/// In a chroot no mount is on "/" (unless the chroot is a mount point itself).
+/// Whether our root is not that of our mount namespace. Sure only for root, who may look at the
+/// root of PID 1; else seen when the chroot is no mount point.
 bool is_chroot(const HostFiles& files) {
+  struct stat own {};
+  struct stat init {};
+  if (::stat(text::cat(files.root, "/").c_str(), &own) == 0 &&
+      ::stat(text::cat(files.root, "/proc/1/root/").c_str(), &init) == 0) {
+    return own.st_dev != init.st_dev || own.st_ino != init.st_ino;
+  }
   const auto content = read(files, "/proc/self/mountinfo");
   if (!content || content->empty()) return false;
-  for (const confine::MountLine& line : confine::parse_mountinfo(*content)) {
-    if (line.mount_point == "/") return false;
-  }
-  return true;
+  const auto lines = confine::parse_mountinfo(*content);
+  return std::none_of(lines.begin(), lines.end(), [](const confine::MountLine& line) {
+    return line.mount_point == "/";
+  });
+}
+
+/// Whether a mount covers a part of /proc, as containers do: then the kernel refuses a new proc in
+/// a user namespace, which would show that part (mount_too_revealing).
+bool is_proc_masked(const HostFiles& files) {
+  const auto content = read(files, "/proc/self/mountinfo");
+  if (!content) return false;
+  const auto lines = confine::parse_mountinfo(*content);
+  return std::any_of(lines.begin(), lines.end(), [](const confine::MountLine& line) {
+    return line.mount_point.starts_with("/proc/") && line.mount_point != "/proc/sys/fs/binfmt_misc";
+  });
 }
 
 bool has_seccomp_filter(const HostFiles& files) {
@@ -110,14 +129,15 @@ Error explain_denied(int err, const HostFiles& files) {
                    sysctl_fix(kSysctlClone, "1", "60-sbx.conf"));
   }
   if (is_restricted_by_apparmor(files)) return apparmor(err);
+  if (has_seccomp_filter(files)) {
+    return container_refuses(container(files).value_or("a seccomp filter"), err);
+  }
   if (is_chroot(files)) {
     return refused("the kernel refuses them in a chroot",
                    err,
                    "run sbx outside of the chroot, or enter it with pivot_root "
                    "(systemd-nspawn, unshare --root) instead of chroot");
   }
-  if (const auto name = container(files)) return container_refuses(*name, err);
-  if (has_seccomp_filter(files)) return container_refuses("a seccomp filter", err);
   return refused(
       "the kernel refuses",
       err,
@@ -164,7 +184,7 @@ Error explain_userns_failure(int err, const HostFiles& files) {
                      err,
                      "use a kernel built with CONFIG_USER_NS=y (Debian's own has it)");
     case ENOSYS:
-      if (has_seccomp_filter(files) || container(files)) {
+      if (has_seccomp_filter(files)) {
         return container_refuses(container(files).value_or("a seccomp filter"), err);
       }
       return refused("this kernel has no clone3", err, "use Linux 5.3 or later");
@@ -182,10 +202,10 @@ Error explain_mount_failure(std::string what, int err, const HostFiles& files) {
                   sysctl_fix(kSysctlAppArmor, "0", "60-sbx.conf"),
                   "; or give sbx an AppArmor profile with \"userns,\""));
   }
-  if (const auto name = container(files)) {
+  if (is_proc_masked(files) || has_seccomp_filter(files)) {
     return std::move(error).with_hint(
         text::cat("the container around it (",
-                  *name,
+                  container(files).value_or("unknown"),
                   ") hides parts of /proc or refuses mounts; start it with: --security-opt "
                   "systempaths=unconfined --security-opt apparmor=unconfined --security-opt "
                   "seccomp=unconfined (or --privileged)"));

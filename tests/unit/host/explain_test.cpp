@@ -73,6 +73,8 @@ TEST_CASE("explain: a container, a filter, a chroot, an old kernel") {
   {
     FakeHost host;
     host.file("/.dockerenv", "");
+    CHECK_FALSE(has(host.explain(EPERM), "docker"));  // many images have it without a container
+    host.file("/proc/self/status", "Name:\tsbx\nSeccomp:\t2\n");
     CHECK(has(host.explain(EPERM), "(docker)"));
     CHECK(has(host.explain(EPERM), "--security-opt seccomp=unconfined"));
     CHECK(has(explain_mount_failure("mount proc on /proc", EPERM, host.files()).hint(),
@@ -83,6 +85,17 @@ TEST_CASE("explain: a container, a filter, a chroot, an old kernel") {
     host.file("/proc/self/status", "Name:\tsbx\nSeccomp:\t2\n");
     CHECK(has(host.explain(EPERM), "a seccomp filter"));
     CHECK(has(host.explain(ENOSYS), "a seccomp filter"));
+  }
+  {
+    FakeHost host;
+    CHECK(explain_mount_failure("mount proc on /proc", EPERM, host.files()).hint().empty());
+    host.file("/proc/self/mountinfo",
+              "1 0 8:1 / / rw - ext4 a rw\n2 1 0:2 / /proc rw - proc proc rw\n"
+              "3 2 0:3 / /proc/sys/fs/binfmt_misc rw - autofs a rw\n");
+    CHECK(explain_mount_failure("mount proc on /proc", EPERM, host.files()).hint().empty());
+    host.file("/proc/self/mountinfo", "3 2 0:3 / /proc/kcore rw - tmpfs a rw\n");
+    CHECK(has(explain_mount_failure("mount proc on /proc", EPERM, host.files()).hint(),
+              "systempaths=unconfined"));
   }
   {
     FakeHost host;
