@@ -170,9 +170,10 @@ int drop_all_caps_in_child(CapMask keep) noexcept {
   // A kernel newer than these headers may have more of them: EINVAL ends the list.
   for (int cap = 0; cap < 64; ++cap) {
     const bool is_kept = ((keep >> static_cast<unsigned>(cap)) & 1U) != 0;
-    const int is_there = ::prctl(PR_CAPBSET_READ, cap, 0, 0, 0);
-    if (is_there < 0) break;
-    if (is_there == 1 && !is_kept && ::prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) != 0) return errno;
+    if (is_kept || ::prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0) continue;
+    const int error = errno;
+    if (error == EINVAL) break;
+    if (::prctl(PR_CAPBSET_READ, cap, 0, 0, 0) == 1) return error;
   }
   const std::array<std::uint32_t, 2> halves{low(keep), high(keep)};
   for (std::size_t i = 0; i < data.size(); ++i) {

@@ -91,6 +91,8 @@ struct BodyWriter {
   void operator()(const Begin& m) const {
     w.u16(m.version);
     w.u8(m.has_id_range ? 1 : 0);
+    w.u64(m.ignored_signals);
+    w.str(m.base);
   }
   void operator()(const SetupFailed& m) const {
     w.str(m.step);
@@ -142,6 +144,8 @@ void read_into(Reader& r, Ready& m) {
 void read_into(Reader& r, Begin& m) {
   m.version = r.u16();
   m.has_id_range = r.u8() != 0;
+  m.ignored_signals = r.u64();
+  m.base = r.str();
 }
 void read_into(Reader& r, SetupFailed& m) {
   m.step = r.str();

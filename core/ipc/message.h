@@ -81,7 +81,9 @@ struct Exited {
 /// Host to agent, before Setup: the id maps are written, make what needs no plan. First message.
 struct Begin {
   uint16_t version = kProtocolVersion;
-  bool has_id_range = false;  ///< become 0 of the range first
+  bool has_id_range = false;     ///< become 0 of the range first
+  uint64_t ignored_signals = 0;  ///< bit n-1: the caller ignores signal n; programs must not
+  std::string base;              ///< opaque here; the backend's own encoding
 };
 
 /// The wire type is the index, so new ones go to the end.

@@ -51,7 +51,7 @@ Result<JailFacts> look(const backend::LaunchRequest& request) {
   const auto& cgroups = host.cgroups();
   if (!cgroups.ok()) return cgroups.error();
   facts.cgroups = cgroups.value();
-  // Only a mount needs to know what is where; PID 1 looks for itself.
+  // Only a mount needs to know what is where.
   if (!request.profile->mounts.empty()) {
     SBX_ASSIGN(facts.tree, read_host_tree());
   }

@@ -135,6 +135,22 @@ bool read_step(uint8_t index, Reader& reader, std::vector<confine::Step>& out) {
   }
 }
 
+void write_steps(Writer& w, std::span<const confine::Step> steps) {
+  w.u32(static_cast<uint32_t>(steps.size()));
+  for (const confine::Step& step : steps) {
+    w.u8(static_cast<uint8_t>(step.index()));
+    std::visit(StepWriter{w}, step);
+  }
+}
+
+bool read_steps(Reader& r, std::vector<confine::Step>& steps) {
+  const uint32_t count = r.u32();
+  bool is_good = r.ok() && count <= kMaxSteps;
+  for (uint32_t i = 0; i < count && is_good; ++i)
+    is_good = read_step(r.u8(), r, steps) && r.ok();
+  return is_good;
+}
+
 void write_rules(Writer& w, const agent::PayloadRules& rules) {
   w.u32(rules.uid);
   w.u32(rules.gid);
@@ -172,6 +188,22 @@ bool read_rules(Reader& r, agent::PayloadRules& rules) {
 
 }  // namespace
 
+std::string encode_steps(std::span<const confine::Step> steps) {
+  Writer w;
+  w.reserve(kTypicalSize);
+  write_steps(w, steps);
+  return w.take();
+}
+
+Result<std::vector<confine::Step>> decode_steps(std::string_view bytes) {
+  Reader r(bytes);
+  std::vector<confine::Step> steps;
+  if (!read_steps(r, steps) || !r.done()) {
+    return Error(Errc::kProtocol, "the steps of a plan are malformed");
+  }
+  return steps;
+}
+
 std::string encode_init_plan(const InitPlan& plan, std::span<const confine::Step> steps) {
   Writer w;
   w.reserve(kTypicalSize);
@@ -179,11 +211,7 @@ std::string encode_init_plan(const InitPlan& plan, std::span<const confine::Step
   w.u32(plan.join_fds);
   w.u32(plan.held_fds);
   w.u32(plan.source_fds);
-  w.u32(static_cast<uint32_t>(steps.size()));
-  for (const confine::Step& step : steps) {
-    w.u8(static_cast<uint8_t>(step.index()));
-    std::visit(StepWriter{w}, step);
-  }
+  write_steps(w, steps);
   return w.take();
 }
 
@@ -194,12 +222,9 @@ Result<InitPlan> decode_init_plan(std::string_view bytes) {
   plan.join_fds = r.u32();
   plan.held_fds = r.u32();
   plan.source_fds = r.u32();
-  const uint32_t count = r.u32();
-  bool is_good = has_rules && r.ok() && count <= kMaxSteps;
-  for (uint32_t i = 0; i < count && is_good; ++i) {
-    is_good = read_step(r.u8(), r, plan.steps) && r.ok();
+  if (!has_rules || !read_steps(r, plan.steps) || !r.done()) {
+    return Error(Errc::kProtocol, "the set-up plan is malformed");
   }
-  if (!is_good || !r.done()) return Error(Errc::kProtocol, "the set-up plan is malformed");
   return plan;
 }
 

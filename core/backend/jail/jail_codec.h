@@ -21,6 +21,10 @@ struct InitPlan {
   std::vector<confine::Step> steps;
 };
 
+std::string encode_steps(std::span<const confine::Step> steps);
+/// kProtocol when the bytes are not exactly a list of steps.
+Result<std::vector<confine::Step>> decode_steps(std::string_view bytes);
+
 /// `steps` instead of those in `plan`: they are large and need no copy.
 std::string encode_init_plan(const InitPlan& plan, std::span<const confine::Step> steps);
 /// kProtocol when the bytes are not exactly one plan.

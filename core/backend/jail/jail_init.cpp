@@ -28,10 +28,7 @@
 #include <vector>
 
 #include "core/agent/agent.h"
-#include "core/backend/jail/base_plan.h"
-#include "core/backend/jail/host_tree.h"
 #include "core/backend/jail/jail_codec.h"
-#include "core/backend/jail/tree_builder.h"
 #include "core/base/arguments.h"
 #include "core/base/sys.h"
 #include "core/confine/mount_exec.h"
@@ -47,11 +44,6 @@ Status leave_caller(UniqueFd& link) {
   // The job can read /proc/1/cmdline; code, paths and values of the caller are not for it.
   hide_arguments(kShownName);
   (void)::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-  // Signals that the caller ignores would stay so in every program inside (signal(7)).
-  struct sigaction standard {};
-  standard.sa_handler = SIG_DFL;
-  for (int signo = 1; signo < NSIG; ++signo)
-    (void)::sigaction(signo, &standard, nullptr);
   sigset_t all;
   sigfillset(&all);
   (void)::sigprocmask(SIG_SETMASK, &all, nullptr);
@@ -105,21 +97,29 @@ void carry_out(ipc::Channel& channel,
   }
 }
 
-/// From Begin on: what every jail has, from the host's tree as we see it.
+/// Signals that the caller ignores would stay so in every program inside (signal(7)); those that it
+/// handles were reset by CLONE_CLEAR_SIGHAND or an exec.
+void stop_ignoring(uint64_t signals) {
+  struct sigaction standard {};
+  standard.sa_handler = SIG_DFL;
+  for (int signo = 1; signo < NSIG; ++signo) {
+    if ((signals >> (signo - 1) & 1) != 0) (void)::sigaction(signo, &standard, nullptr);
+  }
+}
+
+/// From Begin on: what every jail has.
 Status make_base(ipc::Channel& channel, confine::MountExecutor& executor) {
   SBX_ASSIGN(ipc::Received received, channel.receive(ipc::Wait::kYes));
   const auto* begin = std::get_if<ipc::Begin>(&received.message);
   if (begin == nullptr || begin->version != ipc::kProtocolVersion) {
     return Error(Errc::kProtocol, "the first message is not a beginning of our version");
   }
+  stop_ignoring(begin->ignored_signals);
   if (begin->has_id_range) SBX_TRY(become_inner_root());
   // After the change of ids, which may set it again (prctl(2), PR_SET_DUMPABLE).
   SBX_TRY(sys::prctl("make PID 1 undumpable", PR_SET_DUMPABLE, 0));
   SBX_TRY(confine::MountExecutor::isolate());
-  SBX_ASSIGN(const HostTree tree, read_host_tree());
-  TreeBuilder base(confine::kKeepOwner);
-  SBX_TRY(add_base(base, tree));
-  const std::vector<confine::Step> steps = base.take();
+  SBX_ASSIGN(const std::vector<confine::Step> steps, decode_steps(begin->base));
   carry_out(channel, executor, steps);
   return {};
 }

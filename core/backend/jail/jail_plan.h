@@ -64,7 +64,7 @@ struct JailPlan {
   std::string id;
   JailBasics basics;
   InitMode init = InitMode::kFork;
-  std::vector<confine::Step> steps;  ///< after those of add_base(), which PID 1 makes by itself
+  std::vector<confine::Step> steps;  ///< after those of add_base(), which go ahead with Begin
   std::vector<SourceMount> sources;
   std::vector<backend::InputMount> inputs;
   agent::PayloadRules rules;

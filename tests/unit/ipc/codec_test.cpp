@@ -29,7 +29,7 @@ std::vector<ipc::Message> one_of_each() {
           ipc::Started{7, 2},
           ipc::ExecFailed{7, true, "execve x", 13},
           ipc::Exited{7, 0x8b},
-          ipc::Begin{1, true}};
+          ipc::Begin{1, true, 0x1000, "base"}};
 }
 
 }  // namespace
