@@ -1,4 +1,6 @@
 // users_test: two local users, and two sandboxes: none reaches into the other's.
+#include <unistd.h>
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,6 +25,11 @@ std::vector<std::string> pids_with(const std::string& text) {
     }
   }
   return out;
+}
+
+/// A number of seconds to sleep that no other test process uses, to find the sleeper by.
+std::string marker(int n) {
+  return "7" + std::to_string(n) + std::to_string(::getpid());
 }
 
 std::string uid_of(const std::string& pid) {
@@ -73,9 +80,10 @@ TEST_SUITE("jail") {
     SKIP_UNLESS("second-user");
     Child child(
         sbx_spec(bash_args("echo s3cret > secret; chmod 666 secret; chmod 777 .; echo ready; "
-                           "exec sleep 71234")));
+                           "exec sleep " +
+                           marker(1))));
     REQUIRE(child.wait_for_text("ready", 30));
-    const auto pids = pids_with("71234");
+    const auto pids = pids_with(marker(1));
     REQUIRE(!pids.empty());
     for (const auto& pid : pids) {
       for (const bool with_range : {false, true}) {
@@ -95,14 +103,14 @@ TEST_SUITE("jail") {
     }
     std::vector<std::unique_ptr<Child>> jobs;
     for (int i = 0; i < 3; ++i) {
-      jobs.push_back(std::make_unique<Child>(
-          sbx_spec(bash_args("echo ready; exec sleep 7123" + std::to_string(i)))));
+      jobs.push_back(
+          std::make_unique<Child>(sbx_spec(bash_args("echo ready; exec sleep " + marker(i + 2)))));
       REQUIRE(jobs.back()->wait_for_text("ready", 30));
     }
     pause(0.3 * slowness());  // until each shell has become its sleep
     std::vector<std::string> ids;
     for (int i = 0; i < 3; ++i) {
-      for (const auto& pid : pids_with("7123" + std::to_string(i))) {
+      for (const auto& pid : pids_with(marker(i + 2))) {
         if (slurp("/proc/" + pid + "/comm") == "sleep\n") {
           ids.push_back(uid_of(pid));
         }
@@ -137,9 +145,10 @@ TEST_SUITE("jail") {
   }
 
   TEST_CASE("users: another sandbox of the same user is not visible from inside") {
-    Child child(sbx_spec(bash_args("echo ready; exec sleep 71239")));
+    Child child(sbx_spec(bash_args("echo ready; exec sleep " + marker(9))));
     REQUIRE(child.wait_for_text("ready", 30));
-    const Outcome o = bash("grep -l 7123[9] /proc/[0-9]*/cmdline; kill -9 -1; echo still; exit 0");
+    const Outcome o = bash("grep -l '[7]" + marker(9).substr(1) +
+                           "' /proc/[0-9]*/cmdline; kill -9 -1; echo still; exit 0");
     INFO(o.show());
     CHECK(!contains(o.out, "cmdline"));
     CHECK(child.running());
