@@ -11,6 +11,7 @@
 #include "cli/parser.h"
 #include "cli/verbs.h"
 #include "core/base/exit_code.h"
+#include "core/host/leftovers.h"
 
 namespace sbx::cli {
 namespace {
@@ -63,7 +64,9 @@ int run_cli(std::span<const char* const> argv) {
     return printed(print(help_of(*found.verb, has_colour(Stream::kOut))));
   }
   invocation.value().set_head(std::move(head));
-  return found.verb->run(invocation.value());
+  const int status = found.verb->run(invocation.value());
+  if (found.verb->begin == nullptr) host::reap_leftovers();  // a job's start looks by itself
+  return status;
 }
 
 }  // namespace sbx::cli
