@@ -205,20 +205,21 @@ TEST_SUITE("jail") {
   TEST_CASE("escape: private parts of the host are not there") {
     SKIP_UNLESS("root");
     const WorkDir dir;
+    const std::string unlisted = "/etc/sbx-test-unlisted-" + subject().name;
     run({.argv = {"/bin/sh",
                   "-c",
-                  "mkdir -p /etc/sbx-test-unlisted; echo canary > /etc/sbx-test-unlisted/file; "
-                  "chmod 755 /etc/sbx-test-unlisted; chmod 644 /etc/sbx-test-unlisted/file"}});
+                  "umask 022; mkdir -p $0; echo canary > $0/file; chmod 644 $0/file",
+                  unlisted}});
     const Outcome o = bash(
         "ls -a /root /home /var /run /mnt /media /srv /boot 2>/dev/null; cat "
-        "/etc/sbx-test-unlisted/file "
+        "/etc/sbx-test-unlisted*/file "
         "/etc/shadow /etc/sudoers /etc/machine-id /etc/ssh/* /etc/netrc 2>/dev/null; ls "
         "/etc/apt/auth* "
-        "/etc/sbx-test-unlisted " +
+        "/etc/sbx-test-unlisted* " +
         dir.path() + " /tmp 2>/dev/null; cat " + dir.path() +
         "/* 2>/dev/null; "
         "exit 0");
-    run({.argv = {"/bin/rm", "-rf", "/etc/sbx-test-unlisted"}});
+    run({.argv = {"/bin/rm", "-rf", unlisted}});
     INFO(o.show());
     CHECK(!contains(o.out, "canary"));
     CHECK(!contains(o.out, "root:"));
@@ -342,32 +343,30 @@ TEST_SUITE("jail") {
     Child server({.argv = {"/usr/bin/python3",
                            "-c",
                            "import socket, time, sys\ns = socket.socket(socket.AF_UNIX)\n"
-                           "s.bind('\\0sbx-test-abstract'); s.listen()\n"
+                           "s.bind('\\0sbx-test-abstract' + sys.argv[2]); s.listen()\n"
                            "t = socket.socket(socket.AF_UNIX); t.bind(sys.argv[1]); t.listen()\n"
                            "print('ready', flush=True); time.sleep(60)",
-                           dir.at("socket")}});
+                           dir.at("socket"),
+                           subject().name}});
     REQUIRE(server.wait_for_text("ready", 20));
-    const Outcome o =
-        python("import socket, sys\nfor name in ('\\0sbx-test-abstract', '" + dir.at("socket") +
-               "'):\n"
-               "    s = socket.socket(socket.AF_UNIX)\n"
-               "    try: s.connect(name); print('connected')\n"
-               "    except OSError: print('refused')");
+    const Outcome o = python("import socket, sys\nfor name in ('\\0sbx-test-abstract" +
+                             subject().name + "', '" + dir.at("socket") +
+                             "'):\n"
+                             "    s = socket.socket(socket.AF_UNIX)\n"
+                             "    try: s.connect(name); print('connected')\n"
+                             "    except OSError: print('refused')");
     INFO(o.show());
     CHECK(o.out == "refused\nrefused\n");
   }
 
   TEST_CASE("escape: System V and POSIX objects of the host are not seen") {
     SKIP_UNLESS("root");
-    run({.argv = {"/usr/bin/ipcmk", "-M", "4096", "-p", "0666"}});
-    run({.argv = {"/bin/sh",
-                  "-c",
-                  "echo canary > /dev/shm/sbx-test-shm; chmod 666 /dev/shm/sbx-test-shm"}});
+    const std::string made = trimmed(run({.argv = {"/usr/bin/ipcmk", "-M", "4096"}}).out);
+    const std::string name = "/dev/shm/sbx-test-" + subject().name;
+    run({.argv = {"/bin/sh", "-c", "echo canary > $0; chmod 666 $0", name}});
     const Outcome o = bash("ipcs -m | grep -c 0x || true; ls /dev/shm");
-    run({.argv = {"/bin/sh",
-                  "-c",
-                  "rm -f /dev/shm/sbx-test-shm; ipcs -m | awk '$4 == 666 && $5 == 4096 { "
-                  "print $2 }' | xargs -rn1 ipcrm -m"}});
+    run({.argv = {"/usr/bin/ipcrm", "-m", made.substr(made.rfind(' ') + 1)}});
+    ::unlink(name.c_str());
     INFO(o.show());
     CHECK(o.out == "0\n");
   }
