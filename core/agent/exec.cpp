@@ -134,17 +134,54 @@ bool is_search_error(int error) noexcept {
   return error == ENOENT || error == ENOTDIR || error == EACCES;
 }
 
-/// Refuses our own binary whatever its name (/proc/self/exe is it until this exec).
-bool is_own_binary(const char* path, const FileId& own) noexcept {
+bool is_file_in_child(const char* path, const FileId& id) noexcept {
   struct stat info {};
-  return ::stat(path, &info) == 0 && info.st_dev == own.dev && info.st_ino == own.ino;
+  return ::stat(path, &info) == 0 && info.st_dev == id.dev && info.st_ino == id.ino;
+}
+
+/// The interpreter that a #! line of `path` names, in `line`; empty when there is none. The rules
+/// are those of fs/binfmt_script.c.
+const char* interpreter_in_child(const char* path, std::span<char> line) noexcept {
+  const int fd = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0) return "";
+  const ssize_t got = ::read(fd, line.data(), line.size() - 1);
+  (void)::close(fd);
+  if (got < 2 || line[0] != '#' || line[1] != '!') return "";
+  line[static_cast<size_t>(got)] = '\0';
+  char* name = line.data() + 2;
+  while (*name == ' ' || *name == '\t')
+    ++name;
+  char* end = name;
+  while (*end != '\0' && *end != '\n' && *end != ' ' && *end != '\t')
+    ++end;
+  *end = '\0';
+  return name;
+}
+
+/// Whether `path`, or an interpreter that its #! lines lead to, is our own binary whatever its name
+/// (until this exec /proc/self/exe is it). A file that changes meanwhile gets past this; what
+/// stands behind it is Landlock, or a binary that the job could not write (core/README.md).
+bool is_own_binary_in_child(const char* path, const FileId& own) noexcept {
+  constexpr int kMaxDepth = 6;  // the kernel follows five
+  std::array<char, 256> line{};
+  for (int depth = 0; depth < kMaxDepth && *path != '\0'; ++depth) {
+    if (is_file_in_child(path, own)) return true;
+    std::array<char, 256> next{};
+    const char* interpreter = interpreter_in_child(path, next);
+    const size_t offset = *interpreter == '\0' ? 0 : static_cast<size_t>(interpreter - next.data());
+    if (offset == 0) return false;
+    line = next;
+    path = line.data() + offset;
+  }
+  return false;
 }
 
 [[noreturn]] void exec_in_child(const ChildPlan& plan) noexcept {
   ExecReport last{Stage::kExec, ENOENT, 0};
   for (uint32_t i = 0; i < plan.candidates.size(); ++i) {
     const char* path = plan.candidates[i];
-    if (is_own_binary(path, plan.own_binary)) fail_in_child(plan, Stage::kOwnBinary, EACCES, i);
+    if (is_own_binary_in_child(path, plan.own_binary))
+      fail_in_child(plan, Stage::kOwnBinary, EACCES, i);
     (void)::execve(path, plan.argv.data(), plan.env.data());
     const int error = errno;
     if (error == ENOENT && ::access(path, F_OK) == 0) {
