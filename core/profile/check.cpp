@@ -80,7 +80,7 @@ void check_private(const Profile& profile,
       if (!is_within(source, own) && !is_within(own, source)) continue;
       found.push_back(at_origin(profile,
                                 text::cat("mounts.", mount.target),
-                                text::cat("mounts: '",
+                                text::cat('\'',
                                           text::escape(mount.source),
                                           "' would show sbx's own directory ",
                                           text::escape(dir),

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <vector>
 
-#include "core/base/fs.h"
 #include "core/base/sys.h"
 #include "core/base/text.h"
 #include "core/profile/rules.h"
@@ -80,7 +79,9 @@ Result<std::string> resolve_source(const std::string& source, const MountBase& b
 /// Whether `source`, below `project`, leads out of it through a link.
 Status check_beneath(const std::string& source, std::string_view project) {
   const std::string rel = source.size() == project.size() ? "." : source.substr(project.size() + 1);
-  const Result<UniqueFd> dir = fs::open_dir(std::string(project));
+  // The directory's name has no links in it, and must not get any.
+  const Result<UniqueFd> dir =
+      sys::openat2(AT_FDCWD, std::string(project), O_PATH | O_DIRECTORY, 0, RESOLVE_NO_SYMLINKS);
   if (!dir.ok()) return {};  // the backend opens it again and says what is wrong
   const Result<UniqueFd> fd =
       sys::openat2(dir.value().get(), rel, O_PATH, 0, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);

@@ -165,8 +165,18 @@ Result<Found> Search::find_path(const std::string& path) const {
   SBX_ASSIGN(found.text, read_open(fd, path, true));
   found.name = name_of_path(path);
   found.file = path;
-  // Through a link the file's own directory counts, not the link's.
-  found.dir = parent_of(canonical(path));
+  // Through a link the file's own directory counts, not the link's. What was read must be the file
+  // there: somebody who may write to a part of the path could exchange it meanwhile.
+  const std::string real = canonical(path);
+  SBX_ASSIGN(const struct stat opened, sys::fstat(fd.get()));
+  if (S_ISREG(opened.st_mode)) {
+    const Result<struct stat> named = sys::fstatat(AT_FDCWD, real, AT_SYMLINK_NOFOLLOW);
+    if (!named.ok() || named.value().st_dev != opened.st_dev ||
+        named.value().st_ino != opened.st_ino) {
+      return Error(Errc::kDenied, text::cat(path, " was exchanged while it was read"));
+    }
+  }
+  found.dir = parent_of(real);
   if (is_same_directory(found.dir, dirs_.user)) {
     found.layer = Layer::kUser;
   } else if (is_same_directory(found.dir, dirs_.system)) {
