@@ -68,16 +68,16 @@ struct Datagram {
 };
 
 /// Length of the next datagram (SOCK_SEQPACKET gives it with MSG_TRUNC), so that no more is
-/// allocated than it holds. 0 at the end.
+/// allocated than it holds. 0 at the end. ECONNRESET only says, once, that the other side ended
+/// without having read all of ours; what it sent before is still there to be read.
 Result<size_t> peek_length(int socket, Wait wait) {
   ssize_t length = -1;
   do {
     length =
         ::recv(socket, nullptr, 0, MSG_PEEK | MSG_TRUNC | (wait == Wait::kNo ? MSG_DONTWAIT : 0));
-  } while (length < 0 && errno == EINTR);
+  } while (length < 0 && (errno == EINTR || errno == ECONNRESET));
   if (length >= 0) return static_cast<size_t>(length);
   if (errno == EAGAIN) return Error(Errc::kNotFound, "no message is waiting");
-  if (errno == ECONNRESET) return Error(Errc::kProtocol, "the other side closed the channel");
   return sys_error("recv from the other side of the sandbox");
 }
 

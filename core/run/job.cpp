@@ -199,10 +199,14 @@ void Job::enter_raw_mode() {
 void Job::on_window_change() {
   if (exec_id_ == 0) return;
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    if (const auto size = supervise::terminal_size(fd); size.has_value()) {
-      static_cast<void>(supervisor_->resize(exec_id_, *size));
-      return;
+    const auto size = supervise::terminal_size(fd);
+    if (!size.has_value()) continue;
+    backend::TermSize& known = *request_.exec.tty;
+    if (size->rows != known.rows || size->cols != known.cols) {
+      known = *size;
+      static_cast<void>(supervisor_->resize(exec_id_, known));
     }
+    return;
   }
 }
 

@@ -74,7 +74,7 @@ TEST_CASE("channel: nothing there, the other side gone, and rubbish are told apa
     CHECK(gone.error().code() == Errc::kNotFound);  // still open in `ends`
   }
   SUBCASE("rubbish") {
-    for (const std::string bytes :
+    for (const std::string& bytes :
          {std::string("x"), std::string(9, '\xff'), std::string(1, '\0')}) {
       REQUIRE(::send(ends.agent.fd(), bytes.data(), bytes.size(), 0) ==
               static_cast<ssize_t>(bytes.size()));
@@ -106,4 +106,15 @@ TEST_CASE("channel: the end of the other side is a protocol error that says so")
   auto gone = host.receive(ipc::Wait::kYes);
   REQUIRE_FALSE(gone.ok());
   CHECK(gone.error().message() == "the other side closed the channel");
+}
+
+TEST_CASE("channel: what the other side sent before it ended arrives, whatever it left unread") {
+  Ends ends = make_ends();
+  REQUIRE(ends.host.send(ipc::Resize{1, 24, 80}).ok());
+  REQUIRE(ends.agent.send(ipc::Exited{1, 7 << 8}).ok());
+  { const ipc::Channel ended = std::move(ends.agent); }
+  auto received = ends.host.receive(ipc::Wait::kNo);
+  REQUIRE(received.ok());
+  CHECK(std::get<ipc::Exited>(received.value().message).wait_status == 7 << 8);
+  CHECK(ends.host.receive(ipc::Wait::kNo).error().code() == Errc::kProtocol);
 }
