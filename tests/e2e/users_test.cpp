@@ -133,13 +133,14 @@ TEST_SUITE("jail") {
     REQUIRE(child.wait_for_text("ready", 30));
     const std::string state =
         subject_is_root() ? "/var/lib/sbx" : subject().home + "/.local/state/sbx";
-    const Outcome o = run({.argv = {"/bin/sh",
-                                    "-c",
-                                    "ls \"$0\"/* 2>/dev/null; cat \"$0\"/ids/* 2>/dev/null; "
-                                    "find / -xdev -name 'sbx*' -type s 2>/dev/null; true",
-                                    state},
-                           .cwd = "/",
-                           .as = &other_user()});
+    const Outcome o =
+        run({.argv = {"/bin/sh",
+                      "-c",
+                      "ls \"$0\"/* 2>/dev/null; cat \"$0\"/ids/* 2>/dev/null; "
+                      "find /run /tmp /var/tmp /dev/shm -name 'sbx*' -type s 2>/dev/null; true",
+                      state},
+             .cwd = "/",
+             .as = &other_user()});
     INFO(o.show());
     CHECK(o.out.empty());
   }
