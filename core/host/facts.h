@@ -17,6 +17,7 @@ namespace sbx::host {
 struct KernelVersion {
   unsigned major = 0;
   unsigned minor = 0;
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the 0 of <=> for a pointer
   auto operator<=>(const KernelVersion&) const = default;
 };
 /// From uname(2)'s release text "6.1.0-18-amd64"; zeros when it makes no sense.

@@ -1,11 +1,11 @@
 // How groups end: killed, frozen, destroyed, left by a crash, many at once.
-#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
+#include <ctime>
 #include <string>
 #include <vector>
 
@@ -16,6 +16,7 @@
 
 #include "tests/support/skip.h"
 #include "tests/unit/confine/cgroup_on_host.h"
+#include "tests/unit/confine/in_child.h"
 
 namespace sbx::confine {
 
@@ -50,9 +51,7 @@ TEST_CASE("cgroup: kill ends a fork bomb") {
         const pid_t next = ::fork();
         if (next > 0) ::_exit(0);
       }
-      for (;;) {
-        ::pause();
-      }
+      test::sleep_for_ever();
     }
     const timespec pause{.tv_sec = 0, .tv_nsec = 50'000'000};
     ::nanosleep(&pause, nullptr);
@@ -63,30 +62,37 @@ TEST_CASE("cgroup: kill ends a fork bomb") {
   CHECK(groups_there().empty());
 }
 
+namespace {
+
+/// Makes and removes groups; 0, or which step failed.
+int make_and_remove() {
+  for (int round = 0; round < 40; ++round) {
+    const auto layout = probe_cgroups();
+    if (!layout.ok()) return 1;
+    reap_stale_cgroups(layout.value());
+    CgroupRequest wanted;
+    wanted.id = cgroup_id().value();
+    wanted.memory = kMemory;
+    wanted.pids = 10;
+    auto group = Cgroup::create(layout.value(), wanted);
+    if (!group.ok()) {
+      (void)!::write(2, group.error().message().data(), group.error().message().size());
+      return 2;
+    }
+    if (!group.value().remove().ok()) return 3;
+  }
+  return 0;
+}
+
+}  // namespace
+
 TEST_CASE(
     "cgroup: processes that make and remove groups at the same time do not disturb each other") {
   SKIP_UNLESS("cgroup-memory");
   std::vector<pid_t> children;
   for (int i = 0; i < 4; ++i) {
     const pid_t pid = ::fork();
-    if (pid == 0) {
-      for (int round = 0; round < 40; ++round) {
-        const auto layout = probe_cgroups();
-        if (!layout.ok()) ::_exit(1);
-        reap_stale_cgroups(layout.value());
-        CgroupRequest wanted;
-        wanted.id = cgroup_id().value();
-        wanted.memory = kMemory;
-        wanted.pids = 10;
-        auto group = Cgroup::create(layout.value(), wanted);
-        if (!group.ok()) {
-          (void)!::write(2, group.error().message().data(), group.error().message().size());
-          ::_exit(2);
-        }
-        if (!group.value().remove().ok()) ::_exit(3);
-      }
-      ::_exit(0);
-    }
+    if (pid == 0) ::_exit(make_and_remove());
     children.push_back(pid);
   }
   for (const pid_t pid : children) {

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +16,7 @@
 #include "core/confine/cgroup.h"
 
 #include "tests/support/user.h"
+#include "tests/unit/confine/in_child.h"
 
 namespace sbx::confine {
 
@@ -58,9 +59,7 @@ inline pid_t sleeper(const Cgroup& group) {
   if (pid == 0) {
     if (join(group) != 0) ::_exit(1);
     if (::write(ready[1], "r", 1) != 1) ::_exit(1);
-    for (;;) {
-      ::pause();
-    }
+    test::sleep_for_ever();
   }
   char byte = 0;
   CHECK(::read(ready[0], &byte, 1) == 1);

@@ -1,10 +1,10 @@
 #include "core/confine/cgroup.h"
 
 #include <linux/sched.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstring>
 #include <string>
 
@@ -114,20 +114,7 @@ TEST_CASE("cgroup: more memory than the limit ends in the OOM killer, and is cou
 TEST_CASE("cgroup: forks over the pids limit fail, and are counted") {
   SKIP_UNLESS("cgroup-pids");
   Cgroup group = create(request(std::nullopt, 5));
-  const int made = test::in_child([&] {
-    if (join(group) != 0) return 100;
-    int count = 0;
-    for (int i = 0; i < 20; ++i) {
-      const pid_t pid = ::fork();
-      if (pid == 0) {
-        for (;;) {
-          ::pause();
-        }
-      }
-      if (pid > 0) ++count;
-    }
-    return count;
-  });
+  const int made = test::in_child([&] { return join(group) != 0 ? 100 : test::count_forks(20); });
   CHECK(made == 4);
   CHECK(group.pids_denied().value() == 16);
   CHECK(group.processes().value().size() == 4);
@@ -142,19 +129,7 @@ TEST_CASE("cgroup: processes of ours are let in on top of the limit, which is re
   wanted.own_processes = 1;
   const Cgroup group = create(wanted);
   CHECK(group.in_force().front().value == "2");
-  const int made = test::in_child([&] {
-    if (join(group) != 0) return 100;
-    int count = 0;
-    for (int i = 0; i < 5; ++i) {
-      const pid_t pid = ::fork();
-      if (pid == 0) {
-        for (;;)
-          ::pause();
-      }
-      if (pid > 0) ++count;
-    }
-    return count;
-  });
+  const int made = test::in_child([&] { return join(group) != 0 ? 100 : test::count_forks(5); });
   CHECK(made == 2);
 }
 
@@ -171,8 +146,7 @@ TEST_CASE("cgroup: clone3 straight into a v2 group puts the child and its childr
   REQUIRE(pid.ok());
   if (pid.value() == 0) {
     if (::fork() < 0) ::_exit(1);
-    for (;;)
-      ::pause();
+    test::sleep_for_ever();
   }
   const std::int64_t deadline = monotonic_ns() + 10'000'000'000;
   while (group.processes().value().size() != 2 && monotonic_ns() < deadline) {

@@ -98,8 +98,9 @@ TEST_CASE("idmap: 200 claims by processes at the same time never meet") {
     CHECK(base != 0);
     CHECK(bases.insert(base).second);
   }
-  for (const int fd : {end[1], end[0], results[0], results[1]})
+  for (const int fd : {end[1], end[0], results[0], results[1]}) {
     ::close(fd);
+  }
   for (const pid_t pid : children) {
     ::waitpid(pid, nullptr, 0);
   }

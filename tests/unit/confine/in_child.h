@@ -6,6 +6,24 @@
 
 namespace sbx::test {
 
+/// Sleeps until it is killed.
+[[noreturn]] inline void sleep_for_ever() {
+  for (;;) {
+    ::pause();
+  }
+}
+
+/// Forks `tries` sleeping children; how many came to be.
+inline int count_forks(int tries) {
+  int count = 0;
+  for (int i = 0; i < tries; ++i) {
+    const pid_t pid = ::fork();
+    if (pid == 0) sleep_for_ever();
+    if (pid > 0) ++count;
+  }
+  return count;
+}
+
 /// The exit status (0 to 255), or -N when signal N ended it. What the function returns is the exit
 /// status.
 template <typename F>

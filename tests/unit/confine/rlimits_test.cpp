@@ -2,12 +2,12 @@
 
 #include <fcntl.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -97,40 +97,26 @@ TEST_CASE("rlimits: the data limit stops allocation, not reservation of address 
 
 namespace {
 
-/// Forks as often as it can (at most 60 times) in a new user namespace where it is uid 1000, under
-/// RLIMIT_NPROC `limit`; how many worked.
+/// In a new user namespace: becomes its user 1000 under `set` and forks as often as it can. The
+/// count, or above 200 what went wrong.
+int fork_in_userns(const RlimitSet& set, int ready) {
+  if (::unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0 || ::write(ready, "u", 1) != 1) return 201;
+  ::raise(SIGSTOP);  // until the maps are written
+  // PID 1 of its namespace: all others die with it.
+  return test::in_child([&] {
+    if (become_user_in_child(1000, 1000, false) != 0) return 202;
+    if (drop_all_caps_in_child(0) != 0 || apply_rlimits_in_child(set) != 0) return 203;
+    return test::count_forks(60);
+  });
+}
+
+/// How many of 60 forks worked in a new user namespace under RLIMIT_NPROC `limit`.
 int forks_in_userns(std::uint64_t limit) {
   std::array<int, 2> go{};
   if (::pipe(go.data()) != 0) return 200;
   const RlimitSet set = prepare_rlimits({.open_files = 64, .data = {}, .processes = limit});
   const pid_t pid = ::fork();
-  if (pid == 0) {
-    char byte = 0;
-    if (::unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0 || ::write(go[1], "u", 1) != 1) ::_exit(201);
-    ::raise(SIGSTOP);  // until the maps are written
-    const pid_t init = ::fork();
-    if (init != 0) {
-      int status = 0;
-      ::waitpid(init, &status, 0);
-      ::_exit(WEXITSTATUS(status));
-    }
-    if (become_user_in_child(1000, 1000, false) != 0 || drop_all_caps_in_child(0) != 0) {
-      ::_exit(202);
-    }
-    if (apply_rlimits_in_child(set) != 0) ::_exit(203);
-    int count = 0;
-    for (int i = 0; i < 60; ++i) {
-      const pid_t child = ::fork();
-      if (child == 0) {
-        for (;;) {
-          ::pause();
-        }
-      }
-      if (child > 0) ++count;
-    }
-    (void)byte;
-    ::_exit(count);  // PID 1 of its namespace: all others die with it
-  }
+  if (pid == 0) ::_exit(fork_in_userns(set, go[1]));
   char byte = 0;
   if (::read(go[0], &byte, 1) != 1) return 204;
   int status = 0;
