@@ -89,8 +89,11 @@ Result<UniqueFd> open_source(const std::string& source, const std::string& benea
     return Error(Errc::kDenied, text::cat(source, " is not below ", beneath));
   }
   const std::string rest = source.size() > beneath.size() ? source.substr(beneath.size() + 1) : ".";
-  SBX_ASSIGN(const UniqueFd dir, sys::open(beneath, O_PATH | O_DIRECTORY));
-  SBX_ASSIGN(const UniqueFd found, sys::openat2(dir.get(), rest, O_PATH, 0, RESOLVE_BENEATH));
+  // Its name is canonical; a link that appears on the way now was put there to lead us astray.
+  SBX_ASSIGN(const UniqueFd dir,
+             sys::openat2(AT_FDCWD, beneath, O_PATH | O_DIRECTORY, 0, RESOLVE_NO_SYMLINKS));
+  SBX_ASSIGN(const UniqueFd found,
+             sys::openat2(dir.get(), rest, O_PATH, 0, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS));
   return sys::open_tree(found.get(), "", OPEN_TREE_CLONE | AT_RECURSIVE | AT_EMPTY_PATH);
 }
 
