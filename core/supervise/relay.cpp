@@ -20,9 +20,8 @@
 // 4. While a sink that somebody reads is idle it is watched for EPOLLERR: the reader's end is
 //    passed on at once, by closing the source.
 // 5. The source's pipe grows to 1 MiB after 64 KiB, the sink's after 1 MiB: short runs do not pay
-// for
-//    it, and the per-user quota (64 such pipes) is not used up by programs that print a page. With
-//    both at 1 MiB a bulk writer meets fewer waits than with one default pipe and no relay at all.
+//    for it, and the per-user quota (64 such pipes) is not used up by programs that print a page.
+//    With both at 1 MiB a bulk writer meets fewer waits than with one default pipe and no relay.
 // 6. Once in bulk, an empty source is given 0.1 ms to fill before it is waited for: a program that
 //    writes 8 KiB at a time would else cost a wake-up and a splice for each.
 
@@ -54,8 +53,8 @@ constexpr std::size_t kBufferSize = std::size_t{128} << 10U;
 constexpr int kGrownPipe = 1 << 20;
 constexpr std::uint64_t kGrowSourceAfter = std::uint64_t{64} << 10U;
 constexpr std::uint64_t kGrowSinkAfter = std::uint64_t{1} << 20U;
-constexpr std::size_t kBytesPerTurn = std::size_t{4}
-                                      << 20U;  // then timers and others get their turn
+/// After so many bytes timers and others get their turn.
+constexpr std::size_t kBytesPerTurn = std::size_t{4} << 20U;
 constexpr std::size_t kCarefulTtyWrite = 256;
 constexpr long kFillPauseNs = 50'000;  // with timer slack 0.1 ms: a program fills half a pipe in it
 
