@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <string>
 #include <system_error>
 
@@ -25,8 +25,9 @@ int main(int argc, char** argv) {
     std::error_code none;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(argv[i], none)) {
       if (entry.is_regular_file()) {
-        std::ifstream file(entry.path(), std::ios::binary);
-        give({std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()});
+        std::ostringstream all;
+        all << std::ifstream(entry.path(), std::ios::binary).rdbuf();
+        give(all.str());
         ++count;
       }
     }
