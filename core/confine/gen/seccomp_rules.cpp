@@ -16,15 +16,19 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
+#include <map>
+#include <span>
 #include <sstream>
+#include <string>
 #include <string_view>
 
 // The filter has two parts.
 //  1. Calls whose arguments matter, written by hand: only the low 32 bits of an int argument are
 //     compared, because the kernel looks at no others (an upper bit set must not get TIOCSTI
-//     through). libseccomp compares 64 bits and cannot say "none of these" with a mask.
-//  2. The list: libseccomp turns it into a binary tree. Its default answer is ENOSYS, so that a
-//     C library newer than the list falls back to older calls.
+//     through).
+//  2. The list, by number. What is not in it gives ENOSYS, so that a C library newer than the list
+//     falls back to older calls.
 // The kernel evaluates a filter once per call number when it is installed and remembers those that
 // are allowed whatever their arguments (Linux 5.11): these cost nothing afterwards.
 
@@ -204,82 +208,80 @@ Code arguments_part(Variant variant) {
   return code;
 }
 
+/// Answers by call number. Neighbours with the same answer make one range, and the ranges a binary
+/// tree: about a hundred instructions where one comparison for each call makes five hundred, which
+/// the kernel has to check and compile each time a program starts.
 class List {
  public:
-  explicit List(std::string& error)
-      : context_(seccomp_init(SCMP_ACT_ERRNO(ENOSYS))), error_(error) {
-    if (context_ == nullptr) {
-      error_ = "seccomp_init failed";
-      return;
-    }
-    check(seccomp_attr_set(context_, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(ENOSYS)), "badarch");
-    check(seccomp_attr_set(context_, SCMP_FLTATR_CTL_OPTIMIZE, 2), "optimize");
-  }
-  ~List() { seccomp_release(context_); }
-  List(const List&) = delete;
-  List& operator=(const List&) = delete;
-  List(List&&) = delete;
-  List& operator=(List&&) = delete;
+  explicit List(std::string& error) : error_(error) { answers_[0] = refuse(ENOSYS); }
 
   /// `names`: separated by spaces.
-  void add(std::string_view names, std::uint32_t action) {
+  void add(std::string_view names, std::uint32_t answer) {
     std::istringstream words{std::string(names)};
     for (std::string name; words >> name;) {
       const int nr = seccomp_syscall_resolve_name(name.c_str());
       if (nr < 0) {
         error_ = "unknown system call " + name;
       } else {
-        add(nr, action, name);
+        add(nr, answer);
       }
     }
   }
-  void add(int nr, std::uint32_t action, std::string_view name) {
-    if (error_.empty()) check(seccomp_rule_add(context_, action, nr, 0), name);
+  void add(int nr, std::uint32_t answer) {
+    const auto at = static_cast<std::uint32_t>(nr);
+    const std::uint32_t after = std::prev(answers_.upper_bound(at + 1))->second;
+    answers_[at] = answer;
+    answers_.try_emplace(at + 1, after);
   }
 
-  Code code() {
-    if (!error_.empty()) return {};
-    const int fd = memfd_create("filter", MFD_CLOEXEC);
-    check(seccomp_export_bpf(context_, fd), "export");
-    const off_t size = lseek(fd, 0, SEEK_END);
-    Code out(size > 0 ? static_cast<std::size_t>(size) / sizeof(sock_filter) : 0);
-    if (pread(fd, out.data(), out.size() * sizeof(sock_filter), 0) != size) error_ = "read back";
-    close(fd);
-    return out;
+  Code code() const {
+    std::vector<Range> ranges;
+    for (const auto& [first, answer] : answers_) {
+      if (ranges.empty() || ranges.back().answer != answer) ranges.push_back({first, answer});
+    }
+    return tree(ranges);
   }
 
  private:
-  void check(int result, std::string_view what) {
-    if (result < 0 && error_.empty()) {
-      error_ = std::string(what) + ": errno " + std::to_string(-result);
-    }
+  struct Range {
+    std::uint32_t first;
+    std::uint32_t answer;
+  };
+
+  Code tree(std::span<const Range> ranges) const {
+    if (ranges.size() == 1) return {give(ranges[0].answer)};
+    const std::size_t half = ranges.size() / 2;
+    const Code below = tree(ranges.first(half));
+    const Code above = tree(ranges.subspan(half));
+    if (below.size() > UINT8_MAX) error_ = "a jump is too long";
+    Code out{jump(BPF_JGE, ranges[half].first, below.size(), 0)};
+    out.insert(out.end(), below.begin(), below.end());
+    out.insert(out.end(), above.begin(), above.end());
+    return out;
   }
 
-  scmp_filter_ctx context_;
+  std::map<std::uint32_t, std::uint32_t> answers_;  // from this number on
   std::string& error_;
 };
 
 }  // namespace
 
 std::vector<sock_filter> build_filter(Variant variant, std::string& error) {
+  const std::uint32_t refused = refuse(EPERM);
+  const bool is_nesting = variant == Variant::kNesting;
   List list(error);
-  list.add(kAllowed, SCMP_ACT_ALLOW);
+  list.add(kAllowed, kAllow);
   for (const int nr : kAllowedNumbers) {
-    list.add(nr, SCMP_ACT_ALLOW, "number");
+    list.add(nr, kAllow);
   }
-  list.add(kDenied, SCMP_ACT_ERRNO(EPERM));
-  if (variant == Variant::kNesting) {
-    list.add(kMounts, SCMP_ACT_ALLOW);
-    list.add(kHostName, SCMP_ACT_ALLOW);
-    list.add("clone clone3 unshare", SCMP_ACT_ALLOW);
-  } else {
-    list.add(kMounts, SCMP_ACT_ERRNO(EPERM));
-    list.add(kHostName, SCMP_ACT_ERRNO(EPERM));
-  }
+  list.add(kDenied, refused);
+  list.add(kMounts, is_nesting ? kAllow : refused);
+  list.add(kHostName, is_nesting ? kAllow : refused);
+  if (is_nesting) list.add("clone clone3 unshare", kAllow);
+  Code code = arguments_part(variant);  // leaves the number in the accumulator
   const Code tree = list.code();
+  code.insert(code.end(), tree.begin(), tree.end());
   if (!error.empty()) return {};
-  Code code = arguments_part(variant);
-  code.insert(code.end(), tree.begin(), tree.end());  // it loads arch and nr again by itself
   return code;
 }
 

@@ -10,7 +10,7 @@ namespace sbx::confine::gen {
 
 enum class Variant { kDefault, kNesting };
 
-/// The filter's instructions; empty with `error` filled when libseccomp refuses.
+/// The filter's instructions; empty with `error` filled when a name is unknown.
 std::vector<sock_filter> build_filter(Variant variant, std::string& error);
 
 }  // namespace sbx::confine::gen
