@@ -192,7 +192,10 @@ TEST_CASE("cgroup: the CPU quota is in force, and CPU time is counted") {
   if (pid == 0) {
     if (join(group) != 0) ::_exit(1);
     // A loop without an effect may be left out (clang does).
-    for (volatile unsigned turns = 0;; turns = turns + 1) {
+    volatile unsigned turns = 0;
+    for (;;) {
+      const unsigned next = turns + 1;
+      turns = next;
     }
   }
   // No time is judged here, only that the kernel made it wait.
