@@ -60,8 +60,12 @@ Result<std::string> read_open(const UniqueFd& fd, const std::string& path, bool 
   }
   SBX_TRY(sys::set_nonblocking(fd.get(), false));
   Result<std::string> content = sys::read_all(fd.get(), kReadCap);
-  if (!content.ok()) return std::move(content).error().prefixed(text::cat("read ", path));
-  return content;
+  if (content.ok()) return content;
+  Error error = std::move(content).error();
+  if (error.code() == Errc::kLimit) {
+    return Error(Errc::kUsage, text::cat(path, ": a profile is at most ", to_string(kReadCap)));
+  }
+  return std::move(error).prefixed(text::cat("read ", path));
 }
 
 bool is_same_directory(const std::string& a, const std::string& b) {
