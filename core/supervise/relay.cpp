@@ -56,6 +56,7 @@ constexpr std::uint64_t kGrowSinkAfter = std::uint64_t{1} << 20U;
 /// After so many bytes timers and others get their turn.
 constexpr std::size_t kBytesPerTurn = std::size_t{4} << 20U;
 constexpr std::size_t kCarefulTtyWrite = 256;
+constexpr std::uint64_t kLargePiece = std::uint64_t{256} << 10U;
 constexpr long kFillPauseNs = 50'000;  // with timer slack 0.1 ms: a program fills half a pipe in it
 
 enum class Kind : std::uint8_t { kPipe, kFile, kTerminal, kSocket, kDevice };
@@ -203,10 +204,12 @@ bool Relay::Impl::is_bulk() const {
   return grow_at == std::numeric_limits<std::uint64_t>::max();
 }
 
-/// Sleeps for a moment when the last pause brought something; false when it did not.
+/// Sleeps for a moment when something came since the last time, but not much of it: a writer of
+/// large pieces is better served at once. False when it did not sleep.
 bool Relay::Impl::let_source_fill() {
-  if (total == total_at_pause) return false;
+  const std::uint64_t came = total - total_at_pause;
   total_at_pause = total;
+  if (came == 0 || came >= kLargePiece) return false;
   const timespec pause{0, kFillPauseNs};
   (void)::nanosleep(&pause, nullptr);
   return true;
