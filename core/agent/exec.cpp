@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -13,6 +12,7 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdint>
 #include <string_view>
 #include <utility>
@@ -89,8 +89,9 @@ void take_stdio_in_child(const ChildPlan& plan) noexcept {
   }
   // The agent's own 0, 1 and 2 are open, so no source lies below 3 and none is overwritten.
   for (int i = 0; i < 3; ++i) {
-    if (::dup2(plan.stdio[static_cast<size_t>(i)], i) < 0)
+    if (::dup2(plan.stdio[static_cast<size_t>(i)], i) < 0) {
       fail_in_child(plan, Stage::kStdio, errno);
+    }
   }
 }
 
@@ -149,11 +150,13 @@ const char* interpreter_in_child(const char* path, std::span<char> line) noexcep
   if (got < 2 || line[0] != '#' || line[1] != '!') return "";
   line[static_cast<size_t>(got)] = '\0';
   char* name = line.data() + 2;
-  while (*name == ' ' || *name == '\t')
+  while (*name == ' ' || *name == '\t') {
     ++name;
+  }
   char* end = name;
-  while (*end != '\0' && *end != '\n' && *end != ' ' && *end != '\t')
+  while (*end != '\0' && *end != '\n' && *end != ' ' && *end != '\t') {
     ++end;
+  }
   *end = '\0';
   return name;
 }
@@ -180,8 +183,9 @@ bool is_own_binary_in_child(const char* path, const FileId& own) noexcept {
   ExecReport last{Stage::kExec, ENOENT, 0};
   for (uint32_t i = 0; i < plan.candidates.size(); ++i) {
     const char* path = plan.candidates[i];
-    if (is_own_binary_in_child(path, plan.own_binary))
+    if (is_own_binary_in_child(path, plan.own_binary)) {
       fail_in_child(plan, Stage::kOwnBinary, EACCES, i);
+    }
     (void)::execve(path, plan.argv.data(), plan.env.data());
     const int error = errno;
     if (error == ENOENT && ::access(path, F_OK) == 0) {
@@ -253,14 +257,15 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   std::vector<char*> out;
   out.reserve(strings.size() + 1);
   // execve(2) takes char* for history's sake and does not write.
-  for (const std::string& s : strings)
+  for (const std::string& s : strings) {
     out.push_back(const_cast<char*>(s.c_str()));  // NOLINT
+  }
   out.push_back(nullptr);
   return out;
 }
 
 std::string describe(const ExecReport& report, const Starting& starting, const std::string& cwd) {
-  const std::string program =
+  std::string program =
       report.candidate < starting.candidates.size() ? starting.candidates[report.candidate] : "?";
   switch (report.stage) {
     case Stage::kSession:
@@ -313,14 +318,16 @@ Result<Starting> start_exec(const ipc::Exec& request,
     plan.has_terminal = true;
   } else {
     if (stdio.size() != 3) return Error(Errc::kProtocol, "exec without its three descriptors");
-    for (size_t i = 0; i < 3; ++i)
+    for (size_t i = 0; i < 3; ++i) {
       plan.stdio[i] = stdio[i].get();
+    }
   }
   SBX_ASSIGN(sys::Pipe report, sys::pipe());
   plan.argv = pointers(request.argv);
   plan.env = pointers(request.env);
-  for (const std::string& path : starting.candidates)
+  for (const std::string& path : starting.candidates) {
     plan.candidates.push_back(path.c_str());
+  }
   plan.cwd = request.cwd.c_str();
   plan.report_fd = report.w.get();
   plan.join_fds = context.join_fds;

@@ -26,7 +26,7 @@ void remember_arguments(int argc, char* const* argv) {
 void hide_arguments(const char* name) {
   if (g_begin == nullptr || g_size == 0) return;
   std::memset(g_begin, 0, g_size);
-  std::memcpy(g_begin, name, std::min(std::strlen(name), g_size - 1));
+  std::copy_n(name, std::min(std::strlen(name), g_size - 1), g_begin);
 }
 
 }  // namespace sbx

@@ -7,8 +7,9 @@
 namespace sbx::ipc {
 
 void Writer::number(uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; ++i)
+  for (int i = 0; i < bytes; ++i) {
     u8(static_cast<uint8_t>(value >> (8 * i)));
+  }
 }
 
 void Writer::str(std::string_view value) {
@@ -18,8 +19,9 @@ void Writer::str(std::string_view value) {
 
 void Writer::list(const std::vector<std::string>& items) {
   u32(static_cast<uint32_t>(items.size()));
-  for (const std::string& item : items)
+  for (const std::string& item : items) {
     str(item);
+  }
 }
 
 uint64_t Reader::number(size_t bytes) {
@@ -55,8 +57,9 @@ std::vector<std::string> Reader::list() {
     return items;
   }
   items.reserve(count);
-  for (uint32_t i = 0; i < count && ok_; ++i)
+  for (uint32_t i = 0; i < count && ok_; ++i) {
     items.push_back(str());
+  }
   return items;
 }
 

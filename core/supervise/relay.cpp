@@ -30,13 +30,13 @@
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstddef>
+#include <ctime>
 #include <limits>
 #include <utility>
 #include <vector>

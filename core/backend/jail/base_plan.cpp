@@ -86,10 +86,12 @@ Status add_devices(TreeBuilder& builder) {
 Status add_base(TreeBuilder& builder, const HostTree& tree) {
   builder.add(confine::NewRoot{kRootSize});
   builder.add_dir("/etc");
-  for (const HostEntry& entry : tree.top)
+  for (const HostEntry& entry : tree.top) {
     SBX_TRY(add_host_entry(builder, entry));
-  for (const HostEntry& entry : tree.etc)
+  }
+  for (const HostEntry& entry : tree.etc) {
     SBX_TRY(add_host_entry(builder, entry));
+  }
   SBX_TRY(builder.add_file("/etc/passwd", std::string(kPasswd)));
   SBX_TRY(builder.add_file("/etc/group", std::string(kGroup)));
   SBX_TRY(builder.add_file("/etc/nsswitch.conf", std::string(kNsswitch)));
@@ -101,8 +103,9 @@ Status add_base(TreeBuilder& builder, const HostTree& tree) {
   builder.add_link("/var/tmp", "/tmp");
   builder.add_dir("/proc");
   builder.add(confine::Proc{"/proc"});
-  for (const std::string_view path : kMasked)
+  for (const std::string_view path : kMasked) {
     builder.add(confine::Mask{std::string(path)});
+  }
   builder.add(confine::Loopback{});
   return {};
 }

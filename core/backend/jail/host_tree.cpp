@@ -169,8 +169,9 @@ Result<HostTree> read_host_tree() {
   }
   (void)::closedir(stream);
   std::sort(names.begin(), names.end());
-  for (const std::string& name : names)
+  for (const std::string& name : names) {
     SBX_TRY(add_etc_name(etc.value().get(), name, tree.etc));
+  }
   return tree;
 }
 

@@ -146,8 +146,9 @@ void write_steps(Writer& w, std::span<const confine::Step> steps) {
 bool read_steps(Reader& r, std::vector<confine::Step>& steps) {
   const uint32_t count = r.u32();
   bool is_good = r.ok() && count <= kMaxSteps;
-  for (uint32_t i = 0; i < count && is_good; ++i)
+  for (uint32_t i = 0; i < count && is_good; ++i) {
     is_good = read_step(r.u8(), r, steps) && r.ok();
+  }
   return is_good;
 }
 

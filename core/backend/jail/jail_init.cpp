@@ -14,13 +14,13 @@
 
 #include <fcntl.h>
 #include <grp.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <iterator>
 #include <span>
@@ -48,8 +48,9 @@ Status leave_caller(UniqueFd& link) {
   sigfillset(&all);
   (void)::sigprocmask(SIG_SETMASK, &all, nullptr);
   SBX_ASSIGN(UniqueFd null, sys::open("/dev/null", O_RDWR));
-  for (int fd = 0; fd < 3; ++fd)
+  for (int fd = 0; fd < 3; ++fd) {
     SBX_TRY(sys::dup_onto(null.get(), fd, false));
+  }
   (void)null.release();  // its number is closed, or taken by the link, below
   if (link.get() != kLinkFd) {
     SBX_TRY(sys::dup_onto(link.get(), kLinkFd, true));
@@ -71,8 +72,9 @@ Status become_inner_root() {
 /// Moves `count` descriptors from `all`, from `*next` on.
 std::vector<UniqueFd> take(std::vector<UniqueFd>& all, size_t& next, uint32_t count) {
   std::vector<UniqueFd> out;
-  for (uint32_t i = 0; i < count && next < all.size(); ++i)
+  for (uint32_t i = 0; i < count && next < all.size(); ++i) {
     out.push_back(std::move(all[next++]));
+  }
   return out;
 }
 

@@ -16,7 +16,6 @@
 #include <linux/capability.h>
 #include <linux/mount.h>
 #include <linux/sched.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -24,6 +23,7 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <span>
 #include <utility>
 #include <vector>
@@ -160,8 +160,9 @@ Result<backend::FinalState> Jail::finish() {
     std::array<__user_cap_data_struct, 2> caps{};
     __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
     if (::syscall(SYS_capget, &header, caps.data()) != 0) return sys_error("capget");
-    for (__user_cap_data_struct& word : caps)
+    for (__user_cap_data_struct& word : caps) {
       word.inheritable = word.permitted;
+    }
     if (::syscall(SYS_capset, &header, caps.data()) != 0) return sys_error("capset");
     for (unsigned long cap = 0; cap <= CAP_LAST_CAP; ++cap) {
       (void)::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0);
@@ -223,10 +224,11 @@ Result<OpenedSources> open_sources(JailPlan& plan, uint32_t job_host_id) {
     }
     out.mounts.push_back(std::move(mount));
   }
-  for (auto step = dropped.rbegin(); step != dropped.rend(); ++step) {
+  while (!dropped.empty()) {  // from the last, so that the places of the others stay
     // With the empty object that the bind would cover, made by the step before it.
-    const auto at = plan.steps.begin() + static_cast<std::ptrdiff_t>(*step);
+    const auto at = plan.steps.begin() + static_cast<std::ptrdiff_t>(dropped.back());
     plan.steps.erase(at - 1, at + 1);
+    dropped.pop_back();
   }
   return out;
 }
@@ -291,15 +293,17 @@ Status send_setup(ipc::Channel& channel,
   InitPlan init;
   init.rules = plan.rules;
   std::vector<int> fds;
-  for (const UniqueFd& fd : cgroup.join_fds())
+  for (const UniqueFd& fd : cgroup.join_fds()) {
     fds.push_back(fd.get());
+  }
   init.join_fds = static_cast<uint32_t>(fds.size());
   if (range.has_value()) {
     fds.push_back(range->fd());
     init.held_fds = 1;
   }
-  for (const UniqueFd& fd : sources)
+  for (const UniqueFd& fd : sources) {
     fds.push_back(fd.get());
+  }
   init.source_fds = static_cast<uint32_t>(sources.size());
   if (fds.size() > ipc::kMaxFds) {
     return Error(Errc::kUsage, "too many inputs and mounts")

@@ -163,8 +163,9 @@ void Planner::add_workdir() {
 
 void Planner::freeze_proc() {
   if (!profile_.nesting) builder_.add(confine::ForbidUserNamespaces{});
-  for (const std::string_view path : kFrozen)
+  for (const std::string_view path : kFrozen) {
     builder_.add(confine::Freeze{std::string(path)});
+  }
   if (plan_.rules.capabilities == 0 && !profile_.nesting) return;
   for (const std::string_view path : kFrozenForCapable) {
     builder_.add(confine::Freeze{std::string(path)});
@@ -181,7 +182,7 @@ Status Planner::decide_limits() {
   wishes.best_effort = limits.best_effort;
   wishes.nproc_is_per_userns = facts_.nproc_is_per_userns;
   SBX_ASSIGN(confine::LimitPlan decided, confine::plan_limits(wishes, facts_.cgroups));
-  if (limits.disk.has_value() && limits.memory.has_value() && *limits.memory < *limits.disk) {
+  if (limits.disk.has_value() && limits.memory.has_value() && limits.memory->v < limits.disk->v) {
     return Error(Errc::kUnsupported,
                  text::cat("limits.disk ",
                            to_string(*limits.disk),
@@ -286,10 +287,12 @@ std::string to_text(const JailPlan& plan, const HostTree& tree) {
   if (const Status added = add_base(base, tree); !added.ok()) {
     out += text::cat(added.error().message(), "\n");
   }
-  for (const confine::Step& step : base.take())
+  for (const confine::Step& step : base.take()) {
     out += text::cat(confine::to_text(step), "\n");
-  for (const confine::Step& step : plan.steps)
+  }
+  for (const confine::Step& step : plan.steps) {
     out += text::cat(confine::to_text(step), "\n");
+  }
   return out + rules_text(plan.rules);
 }
 

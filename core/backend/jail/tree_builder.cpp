@@ -95,8 +95,9 @@ Status TreeBuilder::add_bind(Bind bind) {
 }
 
 void TreeBuilder::add_scratch(confine::Scratch scratch) {
-  for (const confine::ScratchDir& dir : scratch.dirs)
+  for (const confine::ScratchDir& dir : scratch.dirs) {
     scratch_.push_back(dir.path);
+  }
   add(std::move(scratch));
 }
 
