@@ -293,10 +293,10 @@ Status pidfd_send_signal(int pidfd, int signo) {
   return status(value, "send signal ", signo, " through descriptor ", pidfd);
 }
 
-Result<siginfo_t> waitid_pidfd(int pidfd, int options) {
+Result<siginfo_t> waitid_pidfd(int pidfd, int options, rusage* usage) {
   siginfo_t info{};
-  const int value =
-      retried([&] { return ::waitid(P_PIDFD, static_cast<id_t>(pidfd), &info, options); });
+  const auto value =
+      retried([&] { return ::syscall(SYS_waitid, P_PIDFD, pidfd, &info, options, usage); });
   if (value == -1) return failed("wait for the process of descriptor ", pidfd);
   return info;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
@@ -112,8 +113,9 @@ Status kill(pid_t pid, int signo);
 Result<UniqueFd> pidfd_open(pid_t pid);
 Status pidfd_send_signal(int pidfd, int signo);
 /// waitid(P_PIDFD); `options`: WEXITED, WNOHANG, WNOWAIT. With WNOHANG and nobody to report,
-/// si_pid is 0. Blocks without WNOHANG.
-Result<siginfo_t> waitid_pidfd(int pidfd, int options);
+/// si_pid is 0. Blocks without WNOHANG. `usage`, when not null, gets what it and the children that
+/// it waited for have used (the raw call's fifth argument; getrusage(2)).
+Result<siginfo_t> waitid_pidfd(int pidfd, int options, rusage* usage = nullptr);
 /// The status as wait(2) would give it (WIFEXITED and friends) from waitid's answer.
 int wait_status(const siginfo_t& info);
 /// prctl(2) with unsigned long arguments; the call's value. `what` names it in an error, e.g.
