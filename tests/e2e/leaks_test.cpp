@@ -81,10 +81,11 @@ TEST_SUITE("leaks") {
   TEST_CASE("leaks: parallel runs that end in different ways leave nothing") {
     REQUIRE(bash("true").code == 0);
     const LeakCheck check;
+    const std::string limit = std::to_string(static_cast<int>(2 * slowness())) + "s";
     std::vector<std::unique_ptr<Child>> jobs;
     for (int i = 0; i < 12; ++i) {
-      const char* const code = i % 3 == 0 ? "exit 3" : i % 3 == 1 ? "kill -SEGV $$" : "sleep 30";
-      jobs.push_back(std::make_unique<Child>(sbx_spec(bash_args(code, {"--timeout", "2s"}))));
+      const char* const code = i % 3 == 0 ? "exit 3" : i % 3 == 1 ? "kill -SEGV $$" : "sleep 300";
+      jobs.push_back(std::make_unique<Child>(sbx_spec(bash_args(code, {"--timeout", limit}))));
     }
     for (int i = 0; i < 12; ++i) {
       const Outcome o = jobs[static_cast<size_t>(i)]->wait();
