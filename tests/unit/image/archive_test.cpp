@@ -2,13 +2,13 @@
 // included. The test runs in the C locale, as sbx does.
 #include "core/image/archive.h"
 
-#include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <string>
 

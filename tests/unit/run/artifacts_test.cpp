@@ -98,8 +98,9 @@ TEST_CASE("artifacts: names of any bytes") {
   const Tree tree;
   const std::vector<std::string> names{
       "bad\xff\xfe", "gr\xc3\xbc\xc3\x9f", "new\nline", "-rf", " ", "$(x)", std::string(255, 'n')};
-  for (const std::string& name : names)
+  for (const std::string& name : names) {
     tree.write(name, name);
+  }
   const ArtifactList list = hash_in(tree);
   CHECK(list.items.size() == names.size());
   for (const std::string& name : names) {

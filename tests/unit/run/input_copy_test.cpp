@@ -72,8 +72,9 @@ TEST_CASE("input copy: a wide and deep tree needs few descriptors") {
   const Tree work;
   host.mkdir("t");
   std::string path = "t";
-  for (int i = 0; i < 1200; ++i)
+  for (int i = 0; i < 1200; ++i) {
     host.mkdir("t/wide" + std::to_string(i));
+  }
   for (int i = 0; i < 300; ++i) {
     path += "/deep";
     host.mkdir(path);

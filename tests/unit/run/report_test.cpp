@@ -68,8 +68,9 @@ TEST_CASE("report: a character cut by the limit does not turn text into base64")
 TEST_CASE("report: control characters and quotes survive") {
   Report report = sample();
   std::string all;
-  for (int c = 0; c < 128; ++c)
+  for (int c = 0; c < 128; ++c) {
     all.push_back(static_cast<char>(c));
+  }
   report.out = {.data = all, .bytes = all.size()};
   CHECK(Json::parse(to_json(report))["stdout"] == all);
 }

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <pty.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -12,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -87,7 +87,7 @@ std::string read_to_end(int fd) {
 /// Runs the loop until the relay is done, at most `seconds`. True when it was done.
 bool run_until_done(Loop& loop, const std::function<bool()>& is_done, int seconds = 60) {
   bool timed_out = false;
-  const Watch timer = loop.add_timer(Millis{seconds * 1000}, [&] {
+  const Watch timer = loop.add_timer(Millis{std::int64_t{seconds} * 1000}, [&] {
     timed_out = true;
     loop.stop();
   });
@@ -95,6 +95,11 @@ bool run_until_done(Loop& loop, const std::function<bool()>& is_done, int second
     if (!loop.run().ok()) return false;
   }
   return !timed_out;
+}
+
+bool run_to_end(Loop& loop, const Relay& relay, int seconds = 60) {
+  return run_until_done(
+      loop, [&] { return !relay.running(); }, seconds);
 }
 
 /// A file of our own in the temporary directory.
@@ -119,7 +124,7 @@ std::unique_ptr<Relay> relay_all(const std::string& data,
   Pair in = make_pipe();
   std::thread writer([&] { write_and_close(std::move(in.w), data); });
   auto relay = Relay::to_fd(loop, std::move(in.r), sink, limit, [&] { loop.stop(); });
-  CHECK(run_until_done(loop, [&] { return !relay->running(); }));
+  CHECK(run_to_end(loop, *relay));
   relay->stop();
   writer.join();
   return relay;
@@ -234,8 +239,7 @@ TEST_CASE("relay: the reader's end closes the source at once, also while nothing
     auto relay =
         Relay::to_fd(loop, std::move(in.r), out.w.get(), std::nullopt, [&] { loop.stop(); });
     const Watch later = loop.add_timer(Millis{20}, [&] { out.r.reset(); });
-    REQUIRE(run_until_done(
-        loop, [&] { return !relay->running(); }, 10));
+    REQUIRE(run_to_end(loop, *relay, 10));
     CHECK(relay->state() == RelayState::kSinkClosed);
     CHECK(::write(in.w.get(), "x", 1) == -1);
     CHECK(errno == EPIPE);
@@ -291,8 +295,7 @@ TEST_CASE("relay: a pipe that cannot be opened again is written to in small piec
     });
     auto relay =
         Relay::to_fd(loop, std::move(in.r), out.w.get(), std::nullopt, [&] { loop.stop(); });
-    const bool done = run_until_done(
-        loop, [&] { return !relay->running(); }, 20);
+    const bool done = run_to_end(loop, *relay, 20);
     out.w.reset();
     writer.join();
     reader.join();
@@ -344,7 +347,7 @@ TEST_CASE("relay: memory keeps the first bytes and counts all") {
     const std::string data = pattern(1'000'000);
     std::thread writer([&] { write_and_close(std::move(in.w), data); });
     auto relay = Relay::to_memory(loop, std::move(in.r), Bytes{cap}, [&] { loop.stop(); });
-    CHECK(run_until_done(loop, [&] { return !relay->running(); }));
+    CHECK(run_to_end(loop, *relay));
     writer.join();
     CHECK(relay->bytes() == data.size());
     CHECK(relay->truncated() == (cap < data.size()));
@@ -357,8 +360,7 @@ TEST_CASE("relay: a terminal's master ends when its last user is gone") {
   Pair in = make_pty();
   std::thread writer([&] { write_and_close(std::move(in.w), "bye"); });
   auto relay = Relay::to_memory(loop, std::move(in.r), Bytes{1000}, [&] { loop.stop(); });
-  CHECK(run_until_done(
-      loop, [&] { return !relay->running(); }, 10));
+  CHECK(run_to_end(loop, *relay, 10));
   writer.join();
   CHECK(relay->state() == RelayState::kEof);
   CHECK(relay->take_memory() == "bye");
@@ -389,7 +391,7 @@ TEST_CASE("relay: input from files, pipes, sockets and devices arrives whole and
     std::string got;
     std::thread reader([&] { got = read_to_end(out.r.get()); });
     auto relay = Relay::from_fd(loop, in.r.get(), std::move(out.w), [&] { loop.stop(); });
-    CHECK(run_until_done(loop, [&] { return !relay->running(); }));
+    CHECK(run_to_end(loop, *relay));
     CHECK(relay->state() == RelayState::kEof);
     CHECK(::fcntl(in.r.get(), F_GETFL) == before);
     if (writer.joinable()) writer.join();
@@ -404,8 +406,7 @@ TEST_CASE("relay: a program that closes its input ends the relay, the source is 
   Pair out = make_pipe();
   auto relay = Relay::from_fd(loop, in.r.get(), std::move(out.w), [&] { loop.stop(); });
   const Watch later = loop.add_timer(Millis{20}, [&] { out.r.reset(); });
-  REQUIRE(run_until_done(
-      loop, [&] { return !relay->running(); }, 10));
+  REQUIRE(run_to_end(loop, *relay, 10));
   CHECK(relay->state() == RelayState::kSinkClosed);
   REQUIRE(sys::write_all(in.w.get(), "left").ok());
   in.w.reset();
@@ -447,8 +448,7 @@ TEST_CASE("relay: the end of input becomes ^D on a terminal, twice after an open
     write_and_close(std::move(in.w), text);
     auto relay = Relay::from_fd_to_terminal(
         loop, in.r.get(), UniqueFd(::fcntl(master, F_DUPFD_CLOEXEC, 3)), [&] { loop.stop(); });
-    CHECK(run_until_done(
-        loop, [&] { return !relay->running(); }, 10));
+    CHECK(run_to_end(loop, *relay, 10));
     std::string got;
     for (;;) {  // a canonical line at a time; 0 is the end of file
       std::array<char, 64> line{};

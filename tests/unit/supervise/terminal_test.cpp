@@ -2,11 +2,11 @@
 #include "core/supervise/terminal.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <cstdlib>
 #include <functional>
 #include <string>
@@ -83,8 +83,9 @@ TEST_CASE("terminal: restored by exit, by an abort and by a crash") {
   for (const int signo : {SIGABRT, SIGSEGV}) {
     CAPTURE(signo);
     const int killed = in_child(pty, [signo](int fd) {
-      for (const int fatal : {SIGABRT, SIGSEGV})
+      for (const int fatal : {SIGABRT, SIGSEGV}) {
         ::signal(fatal, SIG_DFL);  // doctest has its own
+      }
       const auto raw = RawTerminal::enter(fd);
       if (raw.ok()) ::raise(signo);
     });
@@ -130,8 +131,9 @@ TEST_CASE("terminal: suspended it is as it was, continued it is raw again") {
   REQUIRE(WIFSTOPPED(status));
   CHECK(test::same_mode(pty.attributes(), before));
   ::kill(pid, SIGCONT);
-  for (int i = 0; i < 200 && test::same_mode(pty.attributes(), before); ++i)
+  for (int i = 0; i < 200 && test::same_mode(pty.attributes(), before); ++i) {
     test::pause(0.01);
+  }
   CHECK_FALSE(test::same_mode(pty.attributes(), before));
   ::kill(pid, SIGKILL);
   ::waitpid(pid, &status, 0);
