@@ -133,7 +133,8 @@ TEST_SUITE("jail") {
       run({.argv = {"/bin/rm", "-rf", dir}, .as = &subject()});
       INFO(base);
       INFO(o.show());
-      // Root needs the owners mapped, which a tmpfs can from 6.3 on: before, it is refused in words.
+      // Root needs the owners mapped, which a tmpfs can from 6.3 on: before, it is refused in
+      // words.
       const bool refused = base == "/dev/shm" && o.code == 125 && contains(o.err, "map owners");
       CHECK((refused || o.out == "data\n"));
     }
