@@ -153,7 +153,7 @@ TEST_SUITE("jail") {
   }
 
   TEST_CASE("host: the caller's umask changes nothing inside and nothing in the copied files") {
-    for (const char* mask : {"000", "077"}) {
+    for (const std::string mask : {"000", "077"}) {
       const WorkDir dir;
       const Outcome o = run(
           {.argv = {"/bin/bash",

@@ -69,8 +69,8 @@ TEST_SUITE("jail") {
     SKIP_UNLESS("pty");
     Pty pty(41, 62);
     Child child(on(pty,
-                   bash_args("trap 'echo now $(stty size)' WINCH; echo ready; "
-                             "for i in $(seq 100); do sleep 0.1; done",
+                   bash_args("trap 'printf \"now \"; stty size' WINCH; echo ready; "
+                             "for i in $(seq 300); do sleep 0.1; done",
                              {"-t"})));
     REQUIRE(pty.wait_for("ready", 20));
     pty.resize(17, 99);
