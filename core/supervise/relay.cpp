@@ -251,8 +251,7 @@ bool Relay::Impl::step_read(std::size_t want) {
   if (moved.n == 0 || (moved.err == EIO && source_kind == Kind::kTerminal)) return source_ended();
   if (moved.n < 0) {
     error = sys_error("read", moved.err);
-    finish(RelayState::kSourceFailed);
-    return false;
+    return source_ended();
   }
   const auto n = static_cast<std::size_t>(moved.n);
   count(n);
@@ -281,10 +280,7 @@ bool Relay::Impl::step_write() {
   if (moved.n < 0) return sink_failed(moved.err);
   pending_at += static_cast<std::size_t>(moved.n);
   if (pending_at < pending_end) return true;
-  if (source_done) {
-    finish(RelayState::kEof);
-    return false;
-  }
+  if (source_done) return source_ended();
   return own_source.valid() ? true : wait_for_source();
 }
 
@@ -345,6 +341,7 @@ void Relay::Impl::watch_sink(std::uint32_t events) {
   });
 }
 
+/// At its end or with `error` set. A terminal has to be told: closing our side says nothing to it.
 bool Relay::Impl::source_ended() {
   if (at_eof == AtEof::kSendEofCharacter && !source_done) {
     source_done = true;
@@ -355,7 +352,7 @@ bool Relay::Impl::source_ended() {
     pending_end = last_byte == '\n' ? 1 : 2;
     return true;
   }
-  finish(RelayState::kEof);
+  finish(error.has_value() ? RelayState::kSourceFailed : RelayState::kEof);
   return false;
 }
 

@@ -2,6 +2,7 @@
 #include "core/supervise/relay.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <pty.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -457,6 +458,30 @@ TEST_CASE("relay: the end of input becomes ^D on a terminal, twice after an open
       got.append(line.data(), static_cast<std::size_t>(n));
     }
     CHECK(got == text);
+  }
+}
+
+TEST_CASE("relay: an input that cannot be read ends a terminal's input as its end does") {
+  Loop loop;
+  int master = -1;
+  int slave = -1;
+  REQUIRE(::openpty(&master, &slave, nullptr, nullptr, nullptr) == 0);
+  const UniqueFd keep(master);
+  const UniqueFd user(slave);
+  for (const int flags : {O_WRONLY, O_RDONLY | O_DIRECTORY}) {
+    CAPTURE(flags);
+    const UniqueFd in(::open(flags == O_WRONLY ? "/dev/null" : "/", flags | O_CLOEXEC));
+    REQUIRE(in.valid());
+    auto relay = Relay::from_fd_to_terminal(
+        loop, in.get(), UniqueFd(::fcntl(master, F_DUPFD_CLOEXEC, 3)), [&] { loop.stop(); });
+    CHECK(run_until_done(
+        loop, [&] { return !relay->running(); }, 10));
+    CHECK(relay->state() == RelayState::kSourceFailed);
+    CHECK(relay->error().has_value());
+    pollfd readable{.fd = user.get(), .events = POLLIN, .revents = 0};
+    REQUIRE(::poll(&readable, 1, 5000) == 1);
+    std::array<char, 8> line{};
+    CHECK(::read(user.get(), line.data(), line.size()) == 0);
   }
 }
 
