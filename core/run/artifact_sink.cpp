@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <cstring>
 #include <utility>
@@ -32,6 +33,22 @@ Place place_of(const std::string& target) {
   return {slash == 0 ? "/" : target.substr(0, slash), target.substr(slash + 1)};
 }
 
+/// A link whose target is missing: nothing is there, and yet nothing of this name can be made.
+Status check_no_dangling_link(const std::string& path, const std::string& target) {
+  if (!sys::fstatat(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW).ok()) return {};
+  return Error(Errc::kUsage,
+               text::cat("output ", target, ": ", path, " is a link that leads to nothing"))
+      .with_hint("make the directory that it names, remove it, or choose another place with -o");
+}
+
+/// Names that no file system takes, when their directories are still to be made.
+Status check_names(std::string_view path, const std::string& target) {
+  for (const std::string_view name : text::split(path, '/')) {
+    if (name.size() > NAME_MAX) return sys_error(text::cat("output ", target), ENAMETOOLONG);
+  }
+  return {};
+}
+
 /// Whether something could be made in `dir`, or `dir` itself with its missing parents.
 Status check_can_make(std::string dir, const std::string& target) {
   for (;;) {
@@ -48,6 +65,7 @@ Status check_can_make(std::string dir, const std::string& target) {
     if (st.error().sys_errno() != ENOENT || dir == "." || dir == "/") {
       return sys_error(text::cat("output ", target), st.error().sys_errno());
     }
+    SBX_TRY(check_no_dangling_link(dir, target));
     dir = place_of(dir).parent;
   }
 }
@@ -136,6 +154,11 @@ Result<ArtifactSink> ArtifactSink::open(const std::string& target) {
             "name a directory, or a file ending in .tar, .tar.gz, .tar.zst, .tar.xz or .zip");
   }
   SBX_TRY(check_can_make(place_of(path).parent, path));
+  SBX_TRY(check_names(path, path));
+  if (!st.ok() && st.error().sys_errno() != ENOENT) {
+    return sys_error(text::cat("output ", path), st.error().sys_errno());
+  }
+  if (!st.ok() && !is_archive) SBX_TRY(check_no_dangling_link(path, path));
   return ArtifactSink(is_archive ? Kind::kArchive : Kind::kNewDirectory, std::move(path));
 }
 

@@ -173,24 +173,28 @@ void reserve_manifest_name(ArtifactList& list) {
       return item.path == path;
     });
   };
+  const std::string below = text::cat(kManifestName, '/');
+  std::string instead;
   for (Artifact& item : list.items) {
-    if (item.path != kManifestName || item.type != ArtifactType::kFile) continue;
-    item.saved_as = "manifest.json.artifact";
-    while (is_taken(item.saved_as)) {
-      item.saved_as += '_';
+    const bool is_named_so = item.path == kManifestName && (item.type == ArtifactType::kFile ||
+                                                            item.type == ArtifactType::kDirectory);
+    if (is_named_so) {
+      instead = "manifest.json.artifact";
+      while (is_taken(instead)) {
+        instead += '_';
+      }
+      list.warnings.push_back(text::cat("the program's own manifest.json is saved as ", instead));
+    } else if (!item.path.starts_with(below)) {
+      continue;
     }
-    list.warnings.push_back(
-        text::cat("the program's own manifest.json is saved as ", item.saved_as));
+    // Behind a link of this name there is nothing, so what is below stands in a directory.
+    item.saved_as = text::cat(instead, item.path.substr(std::string_view(kManifestName).size()));
   }
 }
 
 Status write_tree(int dest, const ArtifactRequest& request, ArtifactList& list) {
   TreeWriter writer(dest, request);
   for (Artifact& item : list.items) {
-    if (item.type == ArtifactType::kDirectory && item.path == kManifestName) {
-      return Error(Errc::kUsage, "an artifact directory is called manifest.json")
-          .with_hint("have the program use another name, or write to an archive");
-    }
     SBX_TRY(writer.write(item, list));
   }
   constexpr mode_t kMode = 0644;

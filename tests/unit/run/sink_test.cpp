@@ -1,6 +1,8 @@
 // sink_test: artifacts as a new directory, into an existing one, and as archives.
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
 
@@ -165,6 +167,41 @@ TEST_CASE("sink: a program's own manifest.json is kept under another name") {
   CHECK(list.warnings.size() == 1);
 }
 
+TEST_CASE("sink: a directory called manifest.json is kept under another name, with all in it") {
+  const Tree work;
+  const Tree out;
+  work.mkdir("manifest.json");
+  work.mkdir("manifest.json/sub");
+  work.write("manifest.json/sub/f", "deep");
+  work.write("manifest.json.artifact", "taken");
+  work.write("z", "other");
+  REQUIRE(::linkat(work.fd(), "manifest.json/sub/f", work.fd(), "twin", 0) == 0);
+  for (const std::string place : {"new", "unpacked"}) {
+    CAPTURE(place);
+    if (place == "new") {
+      CHECK(bring_out(work, out.at("new")).warnings.size() == 1);
+    } else {
+      bring_out(work, out.at("all.tar"));
+      REQUIRE(::mkdir(out.at("unpacked").c_str(), 0755) == 0);
+      const test::Outcome o =
+          test::run({.argv = {"/bin/tar", "-xf", out.at("all.tar"), "-C", out.at("unpacked")}});
+      INFO(o.show());
+      CHECK(o.code == 0);
+    }
+    CHECK(out.read(place + "/manifest.json.artifact_/sub/f") == "deep");
+    CHECK(out.read(place + "/manifest.json.artifact") == "taken");
+    CHECK(out.read(place + "/twin") == "deep");
+    CHECK(out.read(place + "/z") == "other");
+    const auto manifest = nlohmann::json::parse(out.read(place + "/manifest.json"));
+    const auto& all = manifest["artifacts"];
+    const bool names_it = std::any_of(all.begin(), all.end(), [](const nlohmann::json& item) {
+      return item["path"] == "manifest.json/sub/f" &&
+             item["saved_as"] == "manifest.json.artifact_/sub/f";
+    });
+    CHECK(names_it);
+  }
+}
+
 TEST_CASE("sink: archives hold the same files and the manifest") {
   const Tree work;
   const Tree out;
@@ -208,21 +245,28 @@ TEST_CASE("sink: a place that cannot work is refused before anything runs") {
   CHECK(refusal(out.at("a/b/c")) == "accepted");
   CHECK(refusal(out.at("a/b/c.tar.xz")) == "accepted");
   CHECK_FALSE(out.exists("a"));
+
+  const std::string long_name(256, 'n');
+  CHECK(has(refusal(out.at(long_name)), "File name too long"));
+  CHECK(has(refusal(out.at("a/b/" + long_name)), "File name too long"));
+  CHECK(has(refusal(out.at(long_name + ".tar")), "File name too long"));
+  REQUIRE(::symlink("nowhere", out.at("dangling").c_str()) == 0);
+  CHECK(has(refusal(out.at("dangling")), "leads to nothing"));
+  CHECK(has(refusal(out.at("dangling/new")), "leads to nothing"));
+  CHECK(has(refusal(out.at("dangling/new/a.zip")), "leads to nothing"));
+  REQUIRE(::symlink("loop", out.at("loop").c_str()) == 0);
+  CHECK(has(refusal(out.at("loop")), "Too many levels of symbolic links"));
 }
 
 TEST_CASE("sink: a new directory that fails half way leaves nothing behind") {
   const Tree work;
   const Tree out;
   work.write("f", "content");
-  work.mkdir("manifest.json");
   ArtifactRequest request;
   request.work_dir = work.fd();
   auto sink = ArtifactSink::open(out.at("new"));
   auto list = find_artifacts(request);
   REQUIRE((sink.ok() && list.ok()));
-  CHECK_FALSE(sink.value().write(request, list.value()).ok());
-  CHECK(names_in(out.path()).empty());
-
   int asked = 0;
   request.should_stop = [&] { return ++asked > 1; };
   CHECK_FALSE(sink.value().write(request, list.value()).ok());
