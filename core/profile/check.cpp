@@ -91,6 +91,19 @@ void check_private(const Profile& profile,
   }
 }
 
+/// The host's /proc shows its processes; where a sandbox is being built, it is already another one.
+void check_live_sources(const Profile& profile, std::vector<Diagnostic>& found) {
+  for (const Mount& mount : profile.mounts) {
+    if (!is_within(without_links(mount.source), "/proc")) continue;
+    found.push_back(at_origin(profile,
+                              text::cat("mounts.", mount.target),
+                              text::cat('\'',
+                                        text::escape(mount.source),
+                                        "' is in the host's /proc, which no sandbox sees: copy a "
+                                        "single file of it in with -i")));
+  }
+}
+
 }  // namespace
 
 std::vector<Diagnostic> check_whole(const Profile& profile,
@@ -99,6 +112,7 @@ std::vector<Diagnostic> check_whole(const Profile& profile,
   check_disk(profile, found);
   check_language(profile, found);
   check_private(profile, private_dirs, found);
+  check_live_sources(profile, found);
   return found;
 }
 

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "core/base/sys.h"
 #include "core/base/text.h"
@@ -20,6 +21,8 @@ namespace sbx::run {
 namespace {
 
 constexpr std::string_view kWork = "/work/";
+constexpr std::string_view kProc = "/proc";
+constexpr Bytes kLongestProcFile{std::uint64_t{64} << 20U};
 
 bool exists(const std::string& path) {
   return !path.empty() && sys::fstatat(AT_FDCWD, path, 0).ok();
@@ -52,6 +55,24 @@ Status check_name(const std::string& name, const std::string& spec) {
   if (!is_bad) return {};
   return Error(Errc::kUsage, text::cat("input ", spec, ": \"", name, "\" is no name for /work"))
       .with_hint("give it one name without a slash: -i HOST=NAME");
+}
+
+/// A file of /proc has no size and no content but what reads make of it; one that would make us
+/// wait for more (kmsg) has no more.
+Result<std::string> read_proc_file(const std::string& path) {
+  SBX_ASSIGN(const UniqueFd fd, sys::open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY));
+  constexpr std::size_t kChunk = std::size_t{64} << 10U;
+  std::vector<char> buffer(kChunk);
+  std::string content;
+  for (;;) {
+    const auto size = sys::read(fd.get(), buffer.data(), buffer.size());
+    if (!size.ok() && size.error().sys_errno() != EAGAIN) return size.error();
+    if (!size.ok() || size.value() == 0) return content;
+    content.append(buffer.data(), size.value());
+    if (content.size() > kLongestProcFile.v) {
+      return Error(Errc::kLimit, text::cat("is longer than ", to_string(kLongestProcFile)));
+    }
+  }
 }
 
 std::string kind_name(mode_t mode) {
@@ -95,6 +116,11 @@ Status Inputs::add_path(const std::string& host, std::string name, Wanted wanted
   }
   SBX_ASSIGN(const struct stat st, sys::fstatat(AT_FDCWD, real, AT_SYMLINK_NOFOLLOW));
   const bool is_dir = S_ISDIR(st.st_mode);
+  const bool is_live = is_below(real, kProc);
+  if (is_live && (is_dir || wanted == Wanted::kRegularFile)) {
+    return Error(Errc::kUsage, text::cat("input ", host, ": is in the host's /proc"))
+        .with_hint("only single files of /proc can be inputs; their content is copied");
+  }
   if (!S_ISREG(st.st_mode) && (!is_dir || wanted == Wanted::kRegularFile)) {
     return Error(Errc::kUsage, text::cat("input ", host, ": is ", kind_name(st.st_mode)))
         .with_hint(wanted == Wanted::kRegularFile ? "name a script file, or - for one on stdin"
@@ -105,6 +131,13 @@ Status Inputs::add_path(const std::string& host, std::string name, Wanted wanted
         .with_hint(text::cat("make it readable: chmod ", is_dir ? "u+rx " : "u+r ", host));
   }
   SBX_TRY(check_private(real, is_dir));
+  if (is_live) {
+    auto content = read_proc_file(real);
+    if (!content.ok()) return std::move(content).error().prefixed(text::cat("input ", host));
+    SBX_TRY(claim(name, host));
+    files_.push_back({.path = text::cat(kWork, name), .content = std::move(content).value()});
+    return {};
+  }
   SBX_TRY(claim(name, host));
   mounts_.push_back({.host_path = real, .name = std::move(name), .is_dir = is_dir});
   return {};

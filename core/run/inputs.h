@@ -1,6 +1,6 @@
 // Inputs: turns -i HOST[=INSIDE] and the script into what the job sees read-only in /work.
 //
-// It only looks: nothing is copied or mounted here.
+// It only looks: nothing is copied or mounted here, but for single files of /proc, which are read.
 #pragma once
 
 #include <span>
@@ -23,7 +23,7 @@ class Inputs {
   /// `spec` is HOST or HOST=INSIDE. A spec that exists as a whole is HOST, else it is cut at the
   /// last `=` that leaves something that exists, so names with `=` work. INSIDE is one name (also
   /// written /work/NAME). Errors, each with a hint: kNotFound, kDenied (not readable), kUsage (bad
-  /// or taken name, neither file nor directory).
+  /// or taken name, neither file nor directory). A file of /proc is read now and goes in as text.
   Status add(const std::string& spec);
   /// A regular file whose host name is the whole of `path`, under its base name; for the script.
   Status add_script(const std::string& path);

@@ -172,6 +172,23 @@ TEST_CASE("mounts: sbx's own directories are not shown inside, also not through 
   CHECK(load(request).ok());
 }
 
+TEST_CASE("mounts: nothing of the host's /proc is a source, also not through a link") {
+  const Host host;
+  REQUIRE(symlink("/proc/self/fd", host.path("/home/link").c_str()) == 0);
+  LoadRequest request = host.request("base");
+  for (const std::string& source : {std::string("/proc"),
+                                    std::string("/proc/cpuinfo"),
+                                    std::string("/proc/self/fd"),
+                                    std::string("/usr/../proc/sys"),
+                                    host.path("/home/link")}) {
+    CAPTURE(source);
+    request.overrides = {add_to("mounts", source + ":/m")};
+    const auto failed = load(request);
+    REQUIRE(!failed.ok());
+    CHECK(failed.error().message().find("is in the host's /proc") != std::string::npos);
+  }
+}
+
 TEST_CASE("mounts: a project may take harmless variables only") {
   const Host host;
   CHECK(host.load_text("env_pass: [LANG, LC_ALL, TERM, TZ]").ok());

@@ -118,6 +118,25 @@ TEST_CASE("inputs: a name is given once; the message tells who has it") {
   CHECK(inputs.add(tree.at("y/f=g")).ok());
 }
 
+TEST_CASE("inputs: a file of /proc goes in with what a read of it gives, a directory is refused") {
+  const Tree tree;
+  REQUIRE(sys::symlinkat("/proc/version", tree.fd(), "link").ok());
+  Inputs inputs;
+  REQUIRE(inputs.add("/proc/version=v").ok());
+  REQUIRE(inputs.add(tree.at("link")).ok());
+  CHECK(inputs.mounts().empty());
+  REQUIRE(inputs.files().size() == 2);
+  CHECK(inputs.files()[0].path == "/work/v");
+  CHECK(has(inputs.files()[0].content, "Linux version"));
+  CHECK(inputs.files()[1].path == "/work/link");
+  CHECK(has(inputs.files()[1].content, "Linux version"));
+  CHECK(inputs.names() == std::vector<std::string>{"v", "link"});
+  CHECK(has(inputs.add("/proc/stat=v").error().message(), "taken by /proc/version"));
+  CHECK(has(name_of("/proc"), "is in the host's /proc"));
+  CHECK(has(name_of("/proc/self/fd"), "is in the host's /proc"));
+  CHECK(has(inputs.add_script("/proc/version").error().message(), "is in the host's /proc"));
+}
+
 TEST_CASE("inputs: text of sbx's own lies in /work, or where it says") {
   Inputs inputs;
   REQUIRE(inputs.add_text("main.py", "print(1)").ok());
