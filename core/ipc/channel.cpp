@@ -169,4 +169,9 @@ Result<Received> Channel::receive(Wait wait) {
   return Received{std::move(message), std::move(datagram.fds)};
 }
 
+bool is_other_side_gone(const Error& error) {
+  // ECONNRESET: it left something unread; said once, then EPIPE (unix(7)).
+  return error.sys_errno() == EPIPE || error.sys_errno() == ECONNRESET;
+}
+
 }  // namespace sbx::ipc

@@ -35,4 +35,8 @@ class Channel {
   Side side_;
 };
 
+/// Whether a failed send() means that the other side has ended. What it said before that can still
+/// be received.
+bool is_other_side_gone(const Error& error);
+
 }  // namespace sbx::ipc

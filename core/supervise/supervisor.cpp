@@ -13,6 +13,7 @@
 #include "core/base/sys.h"
 #include "core/base/text.h"
 #include "core/host/facts.h"
+#include "core/ipc/channel.h"
 
 namespace sbx::supervise {
 
@@ -118,6 +119,13 @@ Result<uint32_t> Supervisor::exec(const backend::ExecSpec& spec,
   return id;
 }
 
+/// An agent that has ended is no failure here: its last message, which is read next, says why.
+Status Supervisor::send_exec(const ipc::Exec& message, std::span<const int> fds) {
+  Status sent = sandbox_->agent().send(message, fds);
+  if (!sent.ok() && ipc::is_other_side_gone(sent.error())) return {};
+  return sent;
+}
+
 Status Supervisor::start_exec(uint32_t id, const backend::ExecSpec& spec, Stdin want_stdin) {
   ipc::Exec message;
   message.id = id;
@@ -129,7 +137,7 @@ Status Supervisor::start_exec(uint32_t id, const backend::ExecSpec& spec, Stdin 
     message.tty = true;
     message.rows = spec.tty->rows;
     message.cols = spec.tty->cols;
-    return sandbox_->agent().send(message, {});
+    return send_exec(message, {});
   }
   const int64_t owner = sandbox_->stream_owner();
   SBX_ASSIGN(sys::Pipe out, owned_pipe(owner));
@@ -141,7 +149,7 @@ Status Supervisor::start_exec(uint32_t id, const backend::ExecSpec& spec, Stdin 
     SBX_ASSIGN(in.r, sys::open("/dev/null", O_RDONLY));
   }
   const std::array<int, 3> fds{in.r.get(), out.w.get(), err.w.get()};
-  SBX_TRY(sandbox_->agent().send(message, fds));
+  SBX_TRY(send_exec(message, fds));
   backend::ExecStreams streams{std::move(in.w), std::move(out.r), std::move(err.r)};
   running_.at(id)->handler.on_streams(std::move(streams));
   return {};

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "core/backend/backend.h"
@@ -68,6 +69,7 @@ class Supervisor {
   void handle_exec_message(uint32_t id, ipc::Received& received);
   void broken(Error error);
   void emit(EventKind kind, uint32_t id, int value, std::string text);
+  Status send_exec(const ipc::Exec& message, std::span<const int> fds);
   Status start_exec(uint32_t id, const backend::ExecSpec& spec, Stdin want_stdin);
 
   Loop& loop_;

@@ -300,6 +300,14 @@ uint64_t ignored_signals() {
   return ignored;
 }
 
+/// A PID 1 that has ended is no failure here: why is in its last message, which whoever holds the
+/// Sandbox reads.
+Status send_to_init(ipc::Channel& channel, const ipc::Message& message, std::span<const int> fds) {
+  Status sent = channel.send(message, fds);
+  if (!sent.ok() && ipc::is_other_side_gone(sent.error())) return {};
+  return sent;
+}
+
 Status send_setup(ipc::Channel& channel,
                   const JailPlan& plan,
                   const confine::Cgroup& cgroup,
@@ -324,7 +332,8 @@ Status send_setup(ipc::Channel& channel,
     return Error(Errc::kUsage, "too many inputs and mounts")
         .with_hint("put them into one directory and pass that with -i");
   }
-  return channel.send(ipc::Setup{ipc::kProtocolVersion, encode_init_plan(init, plan.steps)}, fds);
+  return send_to_init(
+      channel, ipc::Setup{ipc::kProtocolVersion, encode_init_plan(init, plan.steps)}, fds);
 }
 
 }  // namespace
@@ -361,7 +370,7 @@ Result<BegunPtr> begin(const JailBasics& basics, InitMode init) {
   message.has_id_range = basics.has_id_range;
   message.ignored_signals = ignored_signals();
   message.base = encode_steps(base.take());
-  SBX_TRY(jail->channel().send(message));
+  SBX_TRY(send_to_init(jail->channel(), message, {}));
   return BegunPtr(new Begun(std::move(jail)));  // NOLINT(cppcoreguidelines-owning-memory)
 }
 

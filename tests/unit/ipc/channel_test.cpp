@@ -118,3 +118,20 @@ TEST_CASE("channel: what the other side sent before it ended arrives, whatever i
   CHECK(std::get<ipc::Exited>(received.value().message).wait_status == 7 << 8);
   CHECK(ends.host.receive(ipc::Wait::kNo).error().code() == Errc::kProtocol);
 }
+
+TEST_CASE("channel: sending to a side that has ended is told apart, and its last words are read") {
+  for (const bool leaves_unread : {true, false}) {
+    CAPTURE(leaves_unread);
+    Ends ends = make_ends();
+    if (leaves_unread) REQUIRE(ends.host.send(ipc::Resize{1, 24, 80}).ok());
+    REQUIRE(ends.agent.send(ipc::SetupFailed{"step", "call", 1}).ok());
+    { const ipc::Channel ended = std::move(ends.agent); }
+    const Status sent = ends.host.send(ipc::Resize{1, 24, 80});
+    REQUIRE_FALSE(sent.ok());
+    CHECK(ipc::is_other_side_gone(sent.error()));
+    auto received = ends.host.receive(ipc::Wait::kNo);
+    REQUIRE(received.ok());
+    CHECK(std::get<ipc::SetupFailed>(received.value().message).step == "step");
+  }
+  CHECK_FALSE(ipc::is_other_side_gone(Error(Errc::kLimit, "too long")));
+}
