@@ -365,6 +365,7 @@ std::string quoted(const std::vector<std::string>& words) {
 /// What callers may have set otherwise, and what a program of ours never wants.
 void settle_signals() {
   ::signal(SIGPIPE, SIG_IGN);  // relays look at EPIPE instead
+  ::signal(SIGXFSZ, SIG_IGN);  // and writers of files at EFBIG
   // Where the caller ignores it, the kernel reaps our children and no wait finds them (waitid(2)).
   ::signal(SIGCHLD, SIG_DFL);
 }

@@ -181,6 +181,32 @@ TEST_SUITE("jail") {
     CHECK(o.out == "ran\n");
   }
 
+  TEST_CASE(
+      "host: a file size limit of ours is a failure with words, at the start and at the end") {
+    const WorkDir work;
+    const auto limited = [&](const std::string& words) {
+      return run(
+          {.argv = {"/bin/bash", "-c", words, sbx_path()}, .cwd = work.path(), .as = &subject()});
+    };
+    for (int i = 0; i < 20; ++i) {  // whoever notices first
+      const Outcome start = limited("ulimit -f 0; exec \"$0\" run -- /bin/true");
+      INFO(start.show());
+      CHECK(start.code == 125);
+      CHECK(start.err.find("File too large") != std::string::npos);
+    }
+    const Outcome end = limited(
+        "ulimit -f 100; exec \"$0\" run -o all.tar -p bash -c 'head -c 90000 /dev/zero > a; cp a "
+        "b'");
+    INFO(end.show());
+    CHECK(end.code == 125);
+    CHECK(end.err.find("File too large") != std::string::npos);
+    CHECK(run({.argv = {"/bin/ls", "-A", work.path()}}).out.empty());
+    const Outcome inside =
+        limited("exec \"$0\" run -p bash -c 'ulimit -f 1; head -c 9000 /dev/zero > a; exit $?'");
+    INFO(inside.show());
+    CHECK(inside.code == 153);  // 128 + SIGXFSZ: inside, nothing is ignored
+  }
+
   TEST_CASE("host: the host's tree is byte-identical after runs, also after kill -9") {
     const WorkDir home;
     const auto listing = [&] {
