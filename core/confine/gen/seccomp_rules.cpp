@@ -1,6 +1,7 @@
 // Seccomp rules: see seccomp_rules.h.
 #include "core/confine/gen/seccomp_rules.h"
 
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
@@ -9,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -35,11 +37,11 @@
 namespace sbx::confine::gen {
 namespace {
 
-// Docker's default list, less: modify_ldt, fanotify, memory migration, clone3 (its flags are in
-// memory, where no filter can look; C libraries use clone instead).
+// Docker's default list, less: modify_ldt, fanotify, memory migration, and clone3 and openat2
+// (their arguments are in memory, where no filter can look; programs use clone and openat instead).
 constexpr std::string_view kAllowed =
     // files
-    "read write open openat openat2 creat close close_range stat fstat lstat newfstatat "
+    "read write open openat creat close close_range stat fstat lstat newfstatat "
     "statx access faccessat faccessat2 lseek pread64 pwrite64 readv writev preadv pwritev "
     "preadv2 pwritev2 sendfile splice tee vmsplice copy_file_range readahead fadvise64 "
     "fallocate truncate ftruncate sync syncfs fsync fdatasync sync_file_range dup dup2 dup3 "
@@ -108,6 +110,9 @@ constexpr std::uint32_t kNewNamespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_N
 constexpr std::uint32_t kX32Bit = 0x40000000;
 constexpr std::uint32_t kTiocLinux = 0x541c;
 constexpr std::uint32_t kAllow = SECCOMP_RET_ALLOW;
+constexpr std::uint32_t kSetIdBits = S_ISUID | S_ISGID;
+constexpr std::uint32_t kCreating = O_CREAT | (O_TMPFILE & ~O_DIRECTORY);
+constexpr long kFchmodat2 = 452;  // Linux 6.6
 
 constexpr std::uint32_t refuse(int err) {
   return SECCOMP_RET_ERRNO | static_cast<std::uint32_t>(err);
@@ -164,6 +169,37 @@ Code any_bit(std::size_t arg, std::uint32_t bits, std::uint32_t match, std::uint
   return {load_low(arg), jump(BPF_JSET, bits, 0, 1), give(match), give(other)};
 }
 
+/// For a call whose mode argument is only one when its flags create a file.
+Code set_id_when_creating(std::size_t flags, std::size_t mode) {
+  return {load_low(flags),
+          jump(BPF_JSET, kCreating, 0, 2),
+          load_low(mode),
+          jump(BPF_JSET, kSetIdBits, 1, 0),
+          give(kAllow),
+          give(refuse(EPERM))};
+}
+
+/// No set-user-id or set-group-id file: in a directory that is mounted read-write it would stay on
+/// the host, where it belongs to the mount's owner.
+void add_set_id_blocks(Code& code) {
+  struct ModeCall {
+    long nr;
+    std::size_t mode;
+  };
+  constexpr ModeCall kModeCalls[] = {{SYS_chmod, 1},
+                                     {SYS_fchmod, 1},
+                                     {SYS_fchmodat, 2},
+                                     {kFchmodat2, 2},
+                                     {SYS_creat, 1},
+                                     {SYS_mknod, 1},
+                                     {SYS_mknodat, 2}};
+  for (const ModeCall& call : kModeCalls) {
+    add_block(code, call.nr, any_bit(call.mode, kSetIdBits, refuse(EPERM), kAllow));
+  }
+  add_block(code, SYS_open, set_id_when_creating(1, 2));
+  add_block(code, SYS_openat, set_id_when_creating(2, 3));
+}
+
 Code arguments_part(Variant variant) {
   Code code{
       load(offsetof(seccomp_data, arch)),
@@ -179,6 +215,7 @@ Code arguments_part(Variant variant) {
     add_block(code, SYS_clone, any_bit(0, kNewNamespaces, refuse(EPERM), kAllow));
     add_block(code, SYS_unshare, any_bit(0, kNewNamespaces | CLONE_NEWTIME, refuse(EPERM), kAllow));
   }
+  add_set_id_blocks(code);
   // Some families are in no network namespace (vsock), the others only widen the kernel's surface.
   add_block(code,
             SYS_socket,

@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -275,6 +276,39 @@ TEST_CASE("seccomp: only the plain socket families") {
     CAPTURE(family);
     CHECK(errno_of(family) == EAFNOSUPPORT);
   }
+}
+
+TEST_CASE("seccomp: no set-id file comes to be, by none of the calls that could make one") {
+  char name[] = "/tmp/sbx-set-id-XXXXXX";
+  const int fd = ::mkstemp(name);
+  REQUIRE(fd >= 0);
+  const std::string other = std::string(name) + "-new";
+  const char* const fresh = other.c_str();
+  for (const SeccompProfile profile : {SeccompProfile::kDefault, SeccompProfile::kNesting}) {
+    for (const unsigned bits : {04755U, 02755U, 06000U}) {
+      CAPTURE(bits);
+      const auto refused = [&](auto call) { return errno_under(profile, call) == EPERM; };
+      CHECK(refused([&] { return ::syscall(SYS_chmod, name, bits); }));
+      CHECK(refused([&] { return ::syscall(SYS_fchmod, fd, bits); }));
+      CHECK(refused([&] { return ::syscall(SYS_fchmodat, AT_FDCWD, name, bits); }));
+      CHECK(refused([&] { return ::syscall(452, AT_FDCWD, name, bits, 0); }));
+      CHECK(refused([&] { return ::syscall(SYS_creat, fresh, bits); }));
+      CHECK(refused([&] { return ::syscall(SYS_mknod, fresh, S_IFREG | bits, 0); }));
+      CHECK(refused([&] { return ::syscall(SYS_mknodat, AT_FDCWD, fresh, S_IFREG | bits, 0); }));
+      CHECK(refused([&] { return ::syscall(SYS_open, fresh, O_CREAT | O_WRONLY, bits); }));
+      CHECK(refused(
+          [&] { return ::syscall(SYS_openat, AT_FDCWD, "/tmp", O_TMPFILE | O_RDWR, bits); }));
+    }
+    CHECK(errno_under(profile, [&] { return ::syscall(SYS_chmod, name, 01777U); }) == 0);
+    // Without a flag that creates, the third argument is whatever the caller left there.
+    CHECK(errno_under(profile, [&] { return ::syscall(SYS_open, name, O_RDONLY, 06777U); }) == 0);
+    CHECK(errno_under(profile, [&] {
+            return ::syscall(SYS_openat2, AT_FDCWD, name, nullptr, 0);
+          }) == ENOSYS);
+  }
+  CHECK(::access(fresh, F_OK) != 0);
+  (void)::close(fd);
+  (void)::unlink(name);
 }
 
 TEST_CASE("seccomp: limits of another process cannot be set, one's own can") {
