@@ -97,7 +97,7 @@ Result<Datagram> receive_datagram(int socket, Wait wait) {
   ssize_t got = -1;
   do {
     got = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  } while (got < 0 && errno == EINTR);
+  } while (got < 0 && (errno == EINTR || errno == ECONNRESET));  // it may end between the two calls
   if (got < 0) return sys_error("recvmsg from the other side of the sandbox");
   for (cmsghdr* m = CMSG_FIRSTHDR(&header); m != nullptr; m = CMSG_NXTHDR(&header, m)) {
     if (m->cmsg_level != SOL_SOCKET || m->cmsg_type != SCM_RIGHTS) continue;
