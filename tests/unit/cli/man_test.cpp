@@ -102,8 +102,9 @@ TEST_CASE("man: the README only shows sbx with flags that exist") {
     if (!line.starts_with("sbx ")) continue;
     shown = shown.substr(0, shown.find(" -- "));
     std::vector<std::string> words;
-    for (std::string_view word : sbx::text::split(shown, ' '))
+    for (std::string_view word : sbx::text::split(shown, ' ')) {
       words.emplace_back(word);
+    }
     words.erase(words.begin());
     sbx::cli::Found found = sbx::cli::find_verb(words);
     if (found.verb == nullptr) continue;  // "sbx is..."
@@ -132,8 +133,9 @@ TEST_CASE("man: mandoc finds nothing to complain about") {
   std::string complaints;
   for (std::string_view line : sbx::text::split(outcome.out, '\n')) {
     // whether other pages are known depends on the machine, not on ours
-    if (line.empty() || line.find("referenced manual not found") != std::string_view::npos)
+    if (line.empty() || line.find("referenced manual not found") != std::string_view::npos) {
       continue;
+    }
     complaints += std::string(line) + '\n';
   }
   CHECK_MESSAGE(complaints.empty(), complaints);

@@ -13,7 +13,6 @@
 
 using namespace sbx::cli;  // NOLINT(google-build-using-namespace): a test of this namespace
 using sbx::profile::Override;
-using sbx::run::Program;
 using sbx::run::ProgramKind;
 using Lines = std::vector<std::string>;
 

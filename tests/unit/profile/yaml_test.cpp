@@ -112,6 +112,7 @@ TEST_CASE("yaml: what is not plain YAML is refused with its place") {
            {utf16_no_mark, "t:1:1: the file is UTF-16"},
            {nul, "t:1:5: NUL byte"},
            {"a: \x01", "t:1:4: invisible character \\x01"},
+           // NOLINTNEXTLINE(misc-misleading-bidirectional): the character is what is tested
            {"a: b\xE2\x80\xAE c", "t:1:5: invisible character \\u{202e}"},
            {"a: caf\xE9\n", "t:1:7: byte 0xe9 is not UTF-8"},
            {"a:\n\tb: 1\n", "t:2:1: indented with a tab"},
