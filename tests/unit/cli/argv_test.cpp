@@ -11,7 +11,6 @@
 
 using sbx::cli::Argv;
 using sbx::cli::kRunVerb;
-using sbx::cli::kVersionVerb;
 using sbx::cli::prepare;
 using sbx::cli::role_of;
 using sbx::cli::split;
