@@ -32,7 +32,7 @@ struct KeyFlag {
   std::string_view flag;
   std::string_view key;
 };
-constexpr std::array<KeyFlag, 9> kKeyFlags = {{
+constexpr std::array<KeyFlag, 10> kKeyFlags = {{
     {"isolation", "isolation"},
     {"workdir", "workdir"},
     {"memory", "limits.memory"},
@@ -40,6 +40,7 @@ constexpr std::array<KeyFlag, 9> kKeyFlags = {{
     {"disk", "limits.disk"},
     {"cpus", "limits.cpus"},
     {"timeout", "limits.timeout"},
+    {"cpu-time", "limits.cpu_time"},
     {"output-limit", "limits.output"},
     {"open-files", "limits.open_files"},
 }};

@@ -7,7 +7,7 @@ _sbx_profile_verbs='ls show check explain schema trust --help'
 # verb: run
 _sbx_run='-p --profile -c --code --isolation --set --allow-outside -i --in -o --out --require
   -v --mount -e --env -w --workdir -t --tty --stdin -m --memory --pids --disk --cpus --timeout
-  --output-limit --open-files --json --status-fd -q --quiet --log-level --dry-run -h --help'
+  --cpu-time --output-limit --open-files --json --status-fd -q --quiet --log-level --dry-run -h --help'
 # verb: profile ls
 _sbx_profile_ls='--names --json -h --help'
 # verb: profile show
@@ -31,7 +31,7 @@ _sbx_takes_value() {
   case $1 in
     -p | --profile | -c | --code | --isolation | --set | -i | --in | -o | --out | --require) ;;
     -v | --mount | -e | --env | -w | --workdir | -m | --memory | --pids | --disk | --cpus) ;;
-    --timeout | --output-limit | --open-files | --status-fd | --log-level) ;;
+    --timeout | --cpu-time | --output-limit | --open-files | --status-fd | --log-level) ;;
     *) return 1 ;;
   esac
 }
@@ -73,7 +73,7 @@ _sbx_offer_value() {
       _sbx_offer_lines "$2" < <("${COMP_WORDS[0]}" profile schema --keys 2>/dev/null | sed 's/$/=/')
       ;;
     -m | --memory | --disk | --output-limit) _sbx_offer '64M 256M 512M 1G 2G 4G unlimited' "$2" ;;
-    --timeout) _sbx_offer '10s 30s 1m 5m 1h unlimited' "$2" ;;
+    --timeout | --cpu-time) _sbx_offer '10s 30s 1m 5m 1h unlimited' "$2" ;;
     *) COMPREPLY=() ;;
   esac
 }

@@ -30,8 +30,8 @@ function __sbx_has_program
         end
         switch $word
             case -p --profile -c --code --isolation --set -i --in -o --out --require -v --mount -e --env \
-                    -w --workdir -m --memory --pids --disk --cpus --timeout --output-limit --open-files \
-                    --status-fd --log-level
+                    -w --workdir -m --memory --pids --disk --cpus --timeout --cpu-time --output-limit \
+                    --open-files --status-fd --log-level
                 set skip 1
             case --
                 return 0
@@ -111,6 +111,7 @@ complete -c sbx -n __sbx_run -l pids -x -d 'Processes and threads'
 complete -c sbx -n __sbx_run -l disk -x -a $sizes -d 'Files written'
 complete -c sbx -n __sbx_run -l cpus -x -d Processors
 complete -c sbx -n __sbx_run -l timeout -x -a '10s 30s 1m 5m 1h unlimited' -d 'End it after this time'
+complete -c sbx -n __sbx_run -l cpu-time -x -a '10s 30s 1m 5m 1h unlimited' -d 'Processor time of all processes'
 complete -c sbx -n __sbx_run -l output-limit -x -a $sizes -d 'Output passed on'
 complete -c sbx -n __sbx_run -l open-files -x -d 'Open files of each process'
 complete -c sbx -n __sbx_run -l json -d 'Print one JSON object'

@@ -129,6 +129,7 @@ constexpr std::array kFlags = {
          "Processor time per second of time: 1.5 is one and a half CPUs",
          kLimits},
     Flag{'\0', "timeout", "TIME", "End it after this time: 500ms, 30s, 5m, 2h", kLimits},
+    Flag{'\0', "cpu-time", "TIME", "Processor time of all processes together: 10s, 5m", kLimits},
     Flag{'\0', "output-limit", "SIZE", "Output passed on, for stdout and stderr each", kLimits},
     Flag{'\0', "open-files", "N", "Open files of each process", kLimits},
 

@@ -105,6 +105,8 @@ class Sandbox {
   virtual int64_t stream_owner() const = 0;
   /// Ends every process at once (SIGKILL to PID 1). Does not wait.
   virtual Status kill() = 0;
+  /// CPU time that the job has used up to now, in ns; kUnsupported when nothing counts it.
+  virtual Result<uint64_t> cpu_time() const = 0;
   /// Waits until the namespace is empty (bounded), reads counters, removes cgroups and claims.
   virtual Result<FinalState> finish() = 0;
   /// Inputs that could not be mounted and must be copied into /work before the first exec.
@@ -132,6 +134,9 @@ class Plan {
   /// Limits that will be in force, with mechanism; valid before launch for the dry run,
   /// and read back from the kernel after it.
   virtual std::vector<confine::InForce> limits() const = 0;
+  /// CPU time of all processes together to end the job at; nullopt when there is no such limit, or
+  /// when the kernel holds each process to it.
+  virtual std::optional<Millis> cpu_time() const = 0;
   /// Sentences for the user, e.g. that a shipped default is only approximated here.
   virtual std::vector<std::string> warnings() const = 0;
   /// Starts it, from `head` when that is not null and fits (else `head` is ended). May be called

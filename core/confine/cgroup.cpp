@@ -19,13 +19,6 @@ namespace sbx::confine {
 
 namespace cgf = cgroup_file;
 
-/// One controller that a request needs.
-struct Cgroup::Want {
-  bool wanted;
-  const ControllerPlace* place;
-  Role role;
-};
-
 namespace {
 
 constexpr std::uint64_t kPageSize = 4096;      // x86-64
@@ -181,13 +174,18 @@ Status Cgroup::add_group(const Want& want, const std::string& name) {
   return {};
 }
 
-/// v2: turns on what the group needs, above it. Only now: nobody can remove a group "sbx" that has
-/// ours in it.
-Status Cgroup::turn_on_controllers(const Group& group) {
+std::vector<std::string_view> Cgroup::controllers_of(const Group& group) {
   std::vector<std::string_view> controllers;
   if (group.memory) controllers.emplace_back("memory");
   if (group.pids) controllers.emplace_back("pids");
   if (group.cpu) controllers.emplace_back("cpu");
+  return controllers;
+}
+
+/// v2: turns on what the group needs, above it. Only now: nobody can remove a group "sbx" that has
+/// ours in it.
+Status Cgroup::turn_on_controllers(const Group& group,
+                                   std::span<const std::string_view> controllers) {
   if (group.version != CgroupVersion::kV2 || controllers.empty()) return {};
   const auto are_there = [&] {
     return std::all_of(controllers.begin(), controllers.end(), [&](std::string_view controller) {
@@ -220,7 +218,7 @@ Result<Cgroup> Cgroup::create(const CgroupLayout& layout, const CgroupRequest& r
     SBX_TRY(out.add_group(want, text::cat("sbx-", request.id)));
   }
   for (const Group& group : out.groups_) {
-    SBX_TRY(turn_on_controllers(group));
+    SBX_TRY(turn_on_controllers(group, controllers_of(group)));
   }
   SBX_TRY(out.set_limits(request, layout.swap));
   SBX_TRY(out.open_join_fds());

@@ -7,7 +7,8 @@
 //     checks the right to do so against the opener (the supervisor), so that the descriptors also
 //     work inside the sandbox. In v1 they are `tasks` files: moving only oneself takes 50 us, while
 //     cgroup.procs waits for an RCU grace period (8 ms measured). In v2 join_dir() is for clone3
-//     with CLONE_INTO_CGROUP, which does not wait either.
+//     with CLONE_INTO_CGROUP, which does not wait either: create_ahead() makes that group before
+//     any limit is known, limit() sets and reads back the limits while PID 1 still sets up.
 //  3. kill() ends whoever is in them, frozen or not; remove() waits (bounded) until they are empty.
 // Group names hold pid and start time of their supervisor, so that reap_stale_cgroups() can tell
 // what a crashed one left.
@@ -61,6 +62,9 @@ struct Usage {
 /// 1500 as "1.5".
 std::string cpus_text(std::uint32_t millis);
 
+/// Whether v2 is all that this host has: one statfs(2), so that it can be asked on every start.
+bool is_unified_hierarchy();
+
 /// "<pid>-<start time>-<pid namespace>-<random>" of this process: a CgroupRequest::id that
 /// reap_stale_cgroups() understands.
 Result<std::string> cgroup_id();
@@ -81,6 +85,14 @@ class Cgroup {
   /// memory limit is marked as approximate: whether that will do is for plan_limits() to say.
   static Result<Cgroup> create(const CgroupLayout& layout, const CgroupRequest& request);
 
+  /// A v2 group without limits, with every controller of `layout` turned on, to be cloned into
+  /// before a request is known. No group where one alone would not do (v1, hybrid, none) or where
+  /// it cannot be made: create() then does it, or says what is wrong.
+  static Cgroup create_ahead(const CgroupLayout& layout, const std::string& id);
+  /// What create() does about limits, for what create_ahead() made. Processes may be in it; one
+  /// more error here is a memory limit below what they use already.
+  Status limit(const CgroupLayout& layout, const CgroupRequest& request);
+
   /// Descriptors to write "0" to, one per group; empty when there are none.
   std::span<const UniqueFd> join_fds() const { return join_fds_; }
   /// The v2 group's directory, for clone_args.cgroup (CLONE_INTO_CGROUP), when that one group is
@@ -96,6 +108,8 @@ class Cgroup {
   /// How often a fork was refused by the pids limit. 0 without a pids group.
   Result<std::uint64_t> pids_denied() const;
   Result<Usage> usage() const;
+  /// CPU time of the groups so far, in ns: one small read. kUnsupported when no group counts it.
+  Result<std::uint64_t> cpu_time() const;
   /// Processes in the groups now.
   Result<std::vector<pid_t>> processes() const;
 
@@ -127,11 +141,19 @@ class Cgroup {
     bool freezer = false;
   };
   using Role = bool Group::*;
-  struct Want;
+  /// One controller that a request needs.
+  struct Want {
+    bool wanted;
+    const ControllerPlace* place;
+    Role role;
+  };
 
   Status add_group(const Want& want, const std::string& name);
-  static Status turn_on_controllers(const Group& group);
+  static Status turn_on_controllers(const Group& group,
+                                    std::span<const std::string_view> controllers);
+  static std::vector<std::string_view> controllers_of(const Group& group);
   Status adopt(const ControllerPlace& place, const std::string& name, Role role);
+  static Status check_room(const Group& group, Bytes limit);
   Status set_limits(const CgroupRequest& request, SwapState swap);
   Status limit_memory(const Group& group, Bytes limit, SwapState swap);
   Status limit_pids(const Group& group, const CgroupRequest& request);

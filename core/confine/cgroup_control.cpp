@@ -112,6 +112,21 @@ Result<Usage> Cgroup::usage() const {
   return out;
 }
 
+Result<std::uint64_t> Cgroup::cpu_time() const {
+  for (const Group& group : groups_) {
+    if (group.version == CgroupVersion::kV2) {
+      constexpr std::uint64_t kNsPerUs = 1000;
+      SBX_ASSIGN(const std::uint64_t us,
+                 cgf::counter(group.dir.get(), group.path, "cpu.stat", "usage_usec"));
+      return us * kNsPerUs;
+    }
+    if (!group.accounting) continue;
+    SBX_ASSIGN(const std::string text, cgf::read(group.dir.get(), group.path, "cpuacct.usage"));
+    return parse_count(text);
+  }
+  return Error(Errc::kUnsupported, "the sandbox has no cgroup that counts CPU time");
+}
+
 Result<std::vector<pid_t>> Cgroup::processes() const {
   std::set<pid_t> pids;
   for (const Group& group : groups_) {

@@ -6,6 +6,8 @@
 namespace sbx::confine {
 namespace {
 
+constexpr std::int64_t kMillisPerSecond = 1000;
+
 Error refuse(std::string_view limit, const ControllerPlace& place) {
   return Error(Errc::kUnsupported,
                text::cat("the ", limit, " limit cannot be enforced here: ", place.cause))
@@ -104,6 +106,36 @@ Status plan_cpu(const LimitWishes& wishes, const CgroupLayout& layout, LimitPlan
   return {};
 }
 
+Status plan_cpu_time(const LimitWishes& wishes, const CgroupLayout& layout, LimitPlan& plan) {
+  const ControllerPlace& place = layout.accounting;
+  if (!wishes.cpu_time.value) return {};
+  const Millis limit = *wishes.cpu_time.value;
+  if (place.usable()) {
+    plan.cgroup.accounting = true;
+    plan.cpu_time = limit;
+    plan.expected.push_back(
+        {.limit = "cpu_time",
+         .value = text::cat(limit.v, "ms"),
+         .mechanism = text::cat(mechanism(place, "cpuacct.usage", "cpu.stat"),
+                                " watched by sbx, SIGXCPU, after 2 s SIGKILL to all")});
+    return {};
+  }
+  if (wishes.cpu_time.is_explicit && !wishes.best_effort) return refuse("cpu_time", place);
+  const std::int64_t seconds = (limit.v + kMillisPerSecond - 1) / kMillisPerSecond;
+  plan.rlimits.cpu_seconds = static_cast<std::uint64_t>(seconds);
+  plan.expected.push_back({.limit = "cpu_time",
+                           .value = text::cat(seconds, "000ms"),
+                           .mechanism = "RLIMIT_CPU of each process",
+                           .approximate = true});
+  plan.warnings.push_back(
+      text::cat("the cpu_time limit holds for each process apart, not for all together: ",
+                place.cause,
+                " (",
+                place.fix,
+                ")"));
+  return {};
+}
+
 /// One sentence: who cannot delegate one controller mostly lacks them all, for the same cause.
 void merge_warnings(LimitPlan& plan) {
   if (plan.warnings.size() < 2) return;
@@ -123,6 +155,7 @@ Result<LimitPlan> plan_limits(const LimitWishes& wishes, const CgroupLayout& lay
   SBX_TRY(plan_memory(wishes, layout, plan));
   SBX_TRY(plan_pids(wishes, layout, plan));
   SBX_TRY(plan_cpu(wishes, layout, plan));
+  SBX_TRY(plan_cpu_time(wishes, layout, plan));
   plan.expected.push_back({.limit = "open_files",
                            .value = std::to_string(wishes.open_files),
                            .mechanism = "RLIMIT_NOFILE"});

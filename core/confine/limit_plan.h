@@ -26,6 +26,7 @@ struct LimitWishes {
   Wish<Bytes> memory;
   Wish<std::uint64_t> pids;
   Wish<std::uint32_t> cpu_millis;
+  Wish<Millis> cpu_time;
   std::uint64_t open_files = 1024;
   bool best_effort = false;  ///< approximate explicit limits, too
   /// Processes of ours that the kernel counts with the job's in its user namespace (the agent).
@@ -37,6 +38,8 @@ struct LimitWishes {
 struct LimitPlan {
   CgroupRequest cgroup;  ///< id still empty
   RlimitRequest rlimits;
+  /// CPU time of the whole sandbox that its supervisor is to hold it to.
+  std::optional<Millis> cpu_time;
   std::vector<InForce> expected;      ///< what will be in force, before it is read back
   std::vector<std::string> warnings;  ///< at most one sentence
 };

@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <string>
 
+#include "core/base/text.h"
+
 namespace sbx::confine {
 namespace {
 
@@ -20,6 +22,13 @@ void add(RlimitSet& set, int resource, rlim_t wanted) {
                                  .value = {.rlim_cur = value, .rlim_max = value}};
 }
 
+/// The hard limit stands a second above: a process that catches SIGXCPU is killed there.
+void add_cpu(RlimitSet& set, rlim_t seconds) {
+  add(set, RLIMIT_CPU, seconds + 1);
+  rlimit& value = set.entries.at(set.count - 1).value;
+  value.rlim_cur = std::min(seconds, value.rlim_max);
+}
+
 }  // namespace
 
 RlimitSet prepare_rlimits(const RlimitRequest& request) {
@@ -30,6 +39,7 @@ RlimitSet prepare_rlimits(const RlimitRequest& request) {
   add(set, RLIMIT_MSGQUEUE, kMessageQueues);
   add(set, RLIMIT_NOFILE, request.open_files);
   if (request.data) add(set, RLIMIT_DATA, request.data->v);
+  if (request.cpu_seconds) add_cpu(set, *request.cpu_seconds);
   if (request.processes) add(set, RLIMIT_NPROC, *request.processes);
   return set;
 }
@@ -45,6 +55,11 @@ std::vector<InForce> rlimits_in_force(const RlimitSet& set) {
       out.push_back({.limit = "memory",
                      .value = value,
                      .mechanism = "RLIMIT_DATA of each process",
+                     .approximate = true});
+    } else if (entry.resource == RLIMIT_CPU) {
+      out.push_back({.limit = "cpu_time",
+                     .value = text::cat(entry.value.rlim_cur, "000ms"),
+                     .mechanism = "RLIMIT_CPU of each process",
                      .approximate = true});
     } else if (entry.resource == RLIMIT_NPROC) {
       out.push_back({.limit = "pids",

@@ -22,6 +22,8 @@ struct RlimitRequest {
   /// RLIMIT_NPROC: processes and threads of the job's user. Since Linux 5.14 counted per user
   /// namespace, so for a sandbox with one of its own it is a real limit of the whole sandbox.
   std::optional<std::uint64_t> processes;
+  /// RLIMIT_CPU of each process: SIGXCPU then, SIGKILL a second later. Approximates a limit of all.
+  std::optional<std::uint64_t> cpu_seconds = std::nullopt;
 };
 
 /// Ready data for the child; no pointers.

@@ -51,7 +51,8 @@ struct Limits {
   std::optional<Bytes> memory;
   std::optional<std::uint64_t> pids;
   std::optional<Millis> timeout;
-  std::optional<Bytes> output;  // relayed or captured, per stream
+  std::optional<Millis> cpu_time;  // of all processes together
+  std::optional<Bytes> output;     // relayed or captured, per stream
   std::uint64_t open_files = 1024;
   std::optional<Bytes> disk;                // /work, /tmp, /dev/shm and home together
   std::optional<std::uint32_t> cpu_millis;  // 1500 is 1.5 CPUs (key: limits.cpus)

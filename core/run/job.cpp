@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -72,6 +73,7 @@ Status Job::watch_signals() {
 }
 
 JobEnd Job::run(backend::Plan& plan, std::shared_ptr<backend::HeadStart> head) {
+  cpu_time_ = plan.cpu_time();
   Status watched = watch_signals();
   if (watched.ok()) {
     auto launched = plan.launch(std::move(head));
@@ -121,10 +123,17 @@ void Job::start() {
   if (request_.timeout.has_value()) {
     timeout_ = loop_.add_timer(*request_.timeout, [this] { on_timeout(); });
   }
+  if (cpu_time_.has_value()) {
+    // What making the sandbox took is not the job's, where it is counted at all (v2).
+    cpu_before_ns_ = supervisor_->cpu_time().ok() ? supervisor_->cpu_time().value() : 0;
+    watch_cpu_time();
+  }
   supervisor_->when_broken([this](Error error) {
     // What we kill ourselves ends "unexpectedly", too.
-    const bool is_ours = end_.facts.timed_out || end_.facts.interrupted_by != 0;
-    if (!is_ours) end_.facts.sandbox_error = std::move(error);
+    if (!was_asked_to_end()) {
+      end_.facts.pid1_died = error.sys_errno() == 0;
+      end_.facts.sandbox_error = std::move(error);
+    }
     on_end();
   });
   const auto exec = [this] {
@@ -241,6 +250,30 @@ void Job::on_timeout() {
   ask_to_end(SIGTERM);
 }
 
+bool Job::was_asked_to_end() const {
+  const supervise::EndFacts& facts = end_.facts;
+  return facts.timed_out || facts.cpu_time_is_up || facts.interrupted_by != 0;
+}
+
+/// Looks again when the rest could be used up at the earliest, with every processor busy.
+void Job::watch_cpu_time() {
+  constexpr std::uint64_t kNsPerMs = 1'000'000;
+  constexpr std::int64_t kLeastPause = 4;
+  const auto used = supervisor_->cpu_time();
+  if (!used.ok() || was_asked_to_end()) return;
+  const std::uint64_t limit = static_cast<std::uint64_t>(cpu_time_->v) * kNsPerMs;
+  const std::uint64_t so_far = used.value() - std::min(used.value(), cpu_before_ns_);
+  if (so_far >= limit) {
+    end_.facts.cpu_time_is_up = true;
+    ask_to_end(SIGXCPU);
+    return;
+  }
+  const std::int64_t processors = std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN));
+  const auto left = static_cast<std::int64_t>((limit - so_far) / kNsPerMs);
+  const Millis pause{std::max(left / processors, kLeastPause)};
+  cpu_watch_ = loop_.add_timer(pause, [this] { watch_cpu_time(); });
+}
+
 void Job::ask_to_end(int signo) {
   if (phase_ == Phase::kSetup) {  // nobody there to be asked
     on_end();
@@ -260,9 +293,9 @@ void Job::on_end() {
   end_.phases.run_s = seconds_between(started_ns_, now);
   phase_ = Phase::kDraining;
   in_.reset();
+  cpu_watch_.remove();
   static_cast<void>(supervisor_->shutdown());  // asked again for its result at the end
-  const bool was_asked = end_.facts.timed_out || end_.facts.interrupted_by != 0;
-  if (was_asked) {
+  if (was_asked_to_end()) {
     grace_ = loop_.add_timer(kLastDrain, [this] {
       stop_relays();
       finish_if_drained();

@@ -65,6 +65,8 @@ class Job {
   void relay_done();
   void on_signal(int signo);
   void on_timeout();
+  void watch_cpu_time();
+  bool was_asked_to_end() const;
   void ask_to_end(int signo);
   void on_end();
   void finish_if_drained();
@@ -90,6 +92,9 @@ class Job {
   int seen_signal_ = 0;
   std::vector<Watch> signals_;
   Watch timeout_;
+  std::optional<Millis> cpu_time_;  ///< of all processes together, when we hold the job to it
+  std::uint64_t cpu_before_ns_ = 0;
+  Watch cpu_watch_;
   Watch grace_;
 };
 

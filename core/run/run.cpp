@@ -239,6 +239,12 @@ std::optional<Failure> failure_of(const Report& report,
                      .fix = "give it more with --timeout (limits.timeout)"};
     case supervise::Cause::kOom:
       return limit_failure(profile, "memory");
+    case supervise::Cause::kCpuLimit:
+      return Failure{.code = "cpu_limit",
+                     .message = text::cat("the CPU time limit of ",
+                                          to_string(profile.limits.cpu_time.value_or(Millis{0})),
+                                          " was used up"),
+                     .fix = "allow more with --cpu-time (limits.cpu_time)"};
     case supervise::Cause::kPolicyDenied:
       return Failure{.code = "required_missing",
                      .message = text::cat("no artifact matches ", text::join(missing, ", ")),
@@ -322,6 +328,8 @@ Report run_prepared(const Options& options, Prepared& prepared) {
   } else if (collected.error.has_value() && !end.facts.sandbox_error.has_value()) {
     end.facts.sandbox_error = std::move(collected.error);
   }
+  end.facts.has_cpu_rlimit =
+      prepared.profile.limits.cpu_time.has_value() && !prepared.plan->cpu_time().has_value();
   end.facts.required_missing = !collected.missing.empty();
 
   Report report;

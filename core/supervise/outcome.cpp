@@ -94,7 +94,11 @@ Outcome classify(const EndFacts& facts) {
   if (facts.pids_denied > 0) outcome.limit_hit = "pids";
   if (facts.oom_kills > 0) outcome.limit_hit = "memory";
   // What we did ourselves, or what broke, wins over what a status looks like.
-  if (facts.sandbox_error.has_value()) {
+  if (facts.pid1_died && facts.oom_kills > 0) {
+    // PID 1 shares the job's memory limit in cgroup v2, and the OOM killer may choose it.
+    outcome.cause = Cause::kOom;
+    outcome.signal = SIGKILL;
+  } else if (facts.sandbox_error.has_value()) {
     outcome.cause = Cause::kSandboxError;
     outcome.error = facts.sandbox_error;
   } else if (facts.interrupted_by != 0) {
@@ -102,6 +106,8 @@ Outcome classify(const EndFacts& facts) {
     outcome.signal = facts.interrupted_by;
   } else if (facts.timed_out) {
     outcome.cause = Cause::kTimeout;
+  } else if (facts.cpu_time_is_up || (facts.has_cpu_rlimit && outcome.signal == SIGXCPU)) {
+    outcome.cause = Cause::kCpuLimit;
   } else if (facts.exec_error.has_value()) {
     const std::string limit_hit = outcome.limit_hit;
     outcome = from_exec_error(facts);

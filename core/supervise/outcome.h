@@ -42,8 +42,11 @@ struct EndFacts {
   std::optional<Error> exec_error;  ///< the program could not be started
   int exec_errno = 0;               ///< errno of that
   std::optional<Error> sandbox_error;
+  bool pid1_died = false;  ///< that error is the unasked end of PID 1
   bool timed_out = false;
-  int interrupted_by = 0;  ///< signal that sbx itself received
+  bool cpu_time_is_up = false;  ///< of all processes together; we ended them
+  bool has_cpu_rlimit = false;  ///< the kernel held each process to its CPU time
+  int interrupted_by = 0;       ///< signal that sbx itself received
   bool required_missing = false;
   uint64_t oom_kills = 0;
   uint64_t pids_denied = 0;

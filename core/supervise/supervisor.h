@@ -58,6 +58,9 @@ class Supervisor {
   int work_dir() const;
   std::span<const backend::InputMount> copies_needed() const;
 
+  /// CPU time of the job so far, in ns.
+  Result<std::uint64_t> cpu_time() const { return sandbox_->cpu_time(); }
+
   /// Kills everything inside, waits until it is gone (bounded) and reads the counters. Blocks for
   /// some milliseconds. Idempotent.
   Result<backend::FinalState> shutdown();

@@ -76,6 +76,54 @@ TEST_SUITE("jail") {
     CHECK(o.out == "True\n");
   }
 
+  TEST_CASE("limits: the CPU time of many short-lived children counts, ended with its own cause") {
+    SKIP_UNLESS("cgroup-memory");
+    const Outcome o = bash("while :; do (for i in $(seq 300); do :; done); done",
+                           {"--cpu-time", "200ms", "--timeout", "5m", "--json"});
+    INFO(o.show());
+    CHECK(o.code == 124);
+    CHECK(field(o.out, "/cause") == "cpu_limit");
+    CHECK(std::stod(field(o.out, "/usage/cpu_s")) >= 0.2);
+    CHECK(contains(field(o.out, "/limits_in_force/cpu_time/mechanism"), "cgroup"));
+    CHECK(contains(o.err, "--cpu-time"));
+  }
+
+  TEST_CASE("limits: a job that sleeps keeps its CPU time, and one that ignores SIGXCPU ends") {
+    SKIP_UNLESS("cgroup-memory");
+    const Outcome idle = bash("sleep 1; echo done", {"--cpu-time", "900ms"});
+    INFO(idle.show());
+    CHECK(idle.out == "done\n");
+    const Outcome deaf =
+        bash("trap '' XCPU; while :; do :; done", {"--cpu-time", "100ms", "--json"});
+    INFO(deaf.show());
+    CHECK(deaf.code == 124);
+    CHECK(field(deaf.out, "/cause") == "cpu_limit");
+  }
+
+  TEST_CASE("limits: CPU time that only each process apart could be held to is refused") {
+    SKIP_UNLESS("no-cgroup-memory");
+    const Outcome refused = bash("echo ran", {"--cpu-time", "1s"});
+    INFO(refused.show());
+    CHECK(refused.code == 125);
+    CHECK(refused.out.empty());
+    CHECK(contains(refused.err, "cpu_time"));
+    const Outcome o = bash("while :; do :; done",
+                           {"--cpu-time", "1s", "--set", "limits.best_effort=true", "--json"});
+    INFO(o.show());
+    CHECK(o.code == 124);
+    CHECK(field(o.out, "/cause") == "cpu_limit");
+    CHECK(field(o.out, "/limits_in_force/cpu_time/approximate") == "true");
+  }
+
+  TEST_CASE("limits: in cgroup v2 everything inside is in the job's group from its first moment") {
+    SKIP_UNLESS("cgroup-v2");
+    SKIP_UNLESS("cgroup-memory");
+    const Outcome o = bash("cat /proc/1/cgroup /proc/self/cgroup", {"--pids", "20", "--json"});
+    INFO(o.show());
+    CHECK(field(o.out, "/stdout") == "0::/\n0::/\n");
+    CHECK(field(o.out, "/limits_in_force/pids/value") == "20");
+  }
+
   TEST_CASE("limits: --disk holds all writable places together") {
     const Outcome o = bash(
         "for d in /work /tmp /dev/shm \"$HOME\"; do head -c 8M /dev/zero > $d/f || echo full; done",

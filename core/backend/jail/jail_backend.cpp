@@ -85,6 +85,7 @@ class PlannedJail final : public backend::Plan {
     return jail::to_text(plan_, tree.ok() ? tree.value() : HostTree());
   }
   std::vector<confine::InForce> limits() const override { return plan_.expected; }
+  std::optional<Millis> cpu_time() const override { return plan_.cpu_time; }
   std::vector<std::string> warnings() const override { return plan_.warnings; }
   Result<std::unique_ptr<backend::Sandbox>> launch(
       std::shared_ptr<backend::HeadStart> head) override;

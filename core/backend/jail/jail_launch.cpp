@@ -76,6 +76,7 @@ class Jail final : public backend::Sandbox {
   int exit_fd() const override { return pidfd_.get(); }
   int64_t stream_owner() const override { return stream_owner_; }
   Status kill() override;
+  Result<uint64_t> cpu_time() const override { return cgroup_.cpu_time(); }
   Result<backend::FinalState> finish() override;
   std::span<const backend::InputMount> copies_needed() const override { return copies_; }
 
@@ -86,6 +87,8 @@ class Jail final : public backend::Sandbox {
     range_ = std::move(range);
   }
   void hold(confine::Cgroup cgroup) { cgroup_ = std::move(cgroup); }
+  /// The group that PID 1 started in; its join_dir() is -1 when it started in none.
+  confine::Cgroup& cgroup() { return cgroup_; }
   const std::optional<confine::IdRange>& range() const { return range_; }
 
  private:
@@ -254,13 +257,18 @@ struct Child {
   UniqueFd link;  ///< host end
 };
 
-Result<Child> clone_init(const JailBasics& basics, InitMode init) {
+/// `group`: a v2 cgroup that PID 1 starts in, or -1.
+Result<Child> clone_init(const JailBasics& basics, InitMode init, int group) {
   SBX_ASSIGN(sys::SocketPair pair, sys::socketpair_seqpacket());
   int pidfd = -1;
   clone_args args{};
   args.flags = kFirstNamespaces | CLONE_PIDFD | CLONE_CLEAR_SIGHAND;
   args.pidfd = reinterpret_cast<uint64_t>(&pidfd);
   args.exit_signal = SIGCHLD;
+  if (group >= 0) {
+    args.flags |= CLONE_INTO_CGROUP;
+    args.cgroup = static_cast<__u64>(group);
+  }
   Result<pid_t> pid = sys::clone3(args);
   if (!pid.ok()) {
     return host::explain_userns_failure(pid.error().sys_errno());
@@ -310,13 +318,13 @@ Status send_to_init(ipc::Channel& channel, const ipc::Message& message, std::spa
 
 Status send_setup(ipc::Channel& channel,
                   const JailPlan& plan,
-                  const confine::Cgroup& cgroup,
+                  std::span<const UniqueFd> groups,
                   const std::optional<confine::IdRange>& range,
                   std::span<const UniqueFd> sources) {
   InitPlan init;
   init.rules = plan.rules;
   std::vector<int> fds;
-  for (const UniqueFd& fd : cgroup.join_fds()) {
+  for (const UniqueFd& fd : groups) {
     fds.push_back(fd.get());
   }
   init.join_fds = static_cast<uint32_t>(fds.size());
@@ -336,6 +344,28 @@ Status send_setup(ipc::Channel& channel,
       channel, ipc::Setup{ipc::kProtocolVersion, encode_init_plan(init, plan.steps)}, fds);
 }
 
+/// On a host with v2 alone, the group that PID 1 starts in: joining one later waits for RCU (11
+/// ms).
+confine::Cgroup group_ahead() {
+  if (!confine::is_unified_hierarchy()) return {};
+  const auto layout = confine::probe_cgroups();
+  const auto id = confine::cgroup_id();
+  if (!layout.ok() || !id.ok()) return {};
+  return confine::Cgroup::create_ahead(layout.value(), id.value());
+}
+
+/// Sets the plan's limits; nothing of the job runs before this has succeeded.
+Status limit(Jail& jail, const JailPlan& plan) {
+  if (jail.cgroup().join_dir() < 0) {
+    SBX_ASSIGN(confine::Cgroup cgroup, confine::Cgroup::create(plan.layout, plan.cgroup));
+    jail.hold(std::move(cgroup));
+    return {};
+  }
+  confine::CgroupRequest request = plan.cgroup;
+  request.own_processes = 1;
+  return jail.cgroup().limit(plan.layout, request);
+}
+
 }  // namespace
 
 class Begun {
@@ -352,9 +382,16 @@ void EndBegun::operator()(Begun* begun) const {
 }
 
 Result<BegunPtr> begin(const JailBasics& basics, InitMode init) {
-  SBX_ASSIGN(Child child, clone_init(basics, init));
+  confine::Cgroup group = group_ahead();
+  Result<Child> cloned = clone_init(basics, init, group.join_dir());
+  if (!cloned.ok() && group.join_dir() >= 0) {  // then the program joins its group, later
+    group = {};
+    cloned = clone_init(basics, init, -1);
+  }
+  SBX_ASSIGN(Child child, std::move(cloned));
   ipc::Channel channel(std::move(child.link), ipc::Side::kHost);
   auto jail = std::make_unique<Jail>(std::move(channel), std::move(child.pidfd));
+  jail->hold(std::move(group));
   if (basics.has_id_range) {
     SBX_ASSIGN(const std::string dir, host::id_claim_dir());
     SBX_ASSIGN(confine::IdRange range, confine::IdRange::claim(dir));
@@ -376,8 +413,8 @@ Result<BegunPtr> begin(const JailBasics& basics, InitMode init) {
 
 Result<std::unique_ptr<backend::Sandbox>> launch(JailPlan& plan, BegunPtr begun) {
   std::unique_ptr<Jail> jail = begun->take();
-  SBX_ASSIGN(confine::Cgroup cgroup, confine::Cgroup::create(plan.layout, plan.cgroup));
-  for (const confine::InForce& held : cgroup.in_force()) {
+  SBX_TRY(limit(*jail, plan));
+  for (const confine::InForce& held : jail->cgroup().in_force()) {
     for (confine::InForce& expected : plan.expected) {
       if (expected.limit == held.limit) expected = held;
     }
@@ -385,8 +422,7 @@ Result<std::unique_ptr<backend::Sandbox>> launch(JailPlan& plan, BegunPtr begun)
   const std::optional<confine::IdRange>& range = jail->range();
   const uint32_t job_host_id = range.has_value() ? range->base() + kJobId : plan.basics.own_uid;
   SBX_ASSIGN(OpenedSources sources, open_sources(plan, job_host_id));
-  SBX_TRY(send_setup(jail->channel(), plan, cgroup, range, sources.mounts));
-  jail->hold(std::move(cgroup));
+  SBX_TRY(send_setup(jail->channel(), plan, jail->cgroup().join_fds(), range, sources.mounts));
   jail->set_copies(std::move(sources.copies));
   return std::unique_ptr<backend::Sandbox>(std::move(jail));
 }

@@ -178,6 +178,7 @@ Status Planner::decide_limits() {
   wishes.memory = {limits.memory, profile_.is_explicit("limits.memory")};
   wishes.pids = {limits.pids, profile_.is_explicit("limits.pids")};
   wishes.cpu_millis = {limits.cpu_millis, profile_.is_explicit("limits.cpus")};
+  wishes.cpu_time = {limits.cpu_time, profile_.is_explicit("limits.cpu_time")};
   wishes.open_files = limits.open_files;
   wishes.best_effort = limits.best_effort;
   wishes.nproc_is_per_userns = facts_.nproc_is_per_userns;
@@ -193,6 +194,7 @@ Status Planner::decide_limits() {
   }
   plan_.cgroup = std::move(decided.cgroup);
   plan_.cgroup.id = request_.id;
+  plan_.cpu_time = decided.cpu_time;
   plan_.expected = std::move(decided.expected);
   plan_.warnings = std::move(decided.warnings);
   plan_.rules.rlimits = confine::prepare_rlimits(decided.rlimits);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -70,6 +71,7 @@ struct JailPlan {
   agent::PayloadRules rules;
   confine::CgroupRequest cgroup;
   confine::CgroupLayout layout;
+  std::optional<Millis> cpu_time;  ///< for the supervisor to hold the job to
   std::vector<confine::InForce> expected;
   std::vector<std::string> warnings;
 };

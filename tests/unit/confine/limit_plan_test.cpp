@@ -116,6 +116,34 @@ TEST_CASE("limit_plan: each controller is judged for itself") {
   CHECK(plan.value().warnings.size() == 1);
 }
 
+TEST_CASE("limit_plan: CPU time is counted for the whole tree where a cgroup counts it") {
+  LimitWishes wish;
+  wish.cpu_time = {Millis{1500}, true};
+  const auto plan = plan_limits(wish, layout_of(place(CgroupVersion::kV1)));
+  REQUIRE(plan.ok());
+  CHECK(plan.value().cgroup.accounting);
+  CHECK(plan.value().cpu_time == Millis{1500});
+  CHECK_FALSE(plan.value().rlimits.cpu_seconds.has_value());
+  CHECK(plan.value().expected[0].value == "1500ms");
+  CHECK_FALSE(plan.value().expected[0].approximate);
+}
+
+TEST_CASE("limit_plan: CPU time of each process apart is no CPU time limit that was asked for") {
+  LimitWishes wish;
+  wish.cpu_time = {Millis{1500}, true};
+  const auto refused = plan_limits(wish, layout_of(nowhere()));
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().hint().find("limits.best_effort") != std::string::npos);
+  wish.best_effort = true;
+  const auto plan = plan_limits(wish, layout_of(nowhere()));
+  REQUIRE(plan.ok());
+  CHECK_FALSE(plan.value().cpu_time.has_value());
+  CHECK(plan.value().rlimits.cpu_seconds == 2);
+  CHECK(plan.value().expected[0].value == "2000ms");
+  CHECK(plan.value().expected[0].approximate);
+  CHECK(plan.value().warnings.size() == 1);
+}
+
 TEST_CASE("limit_plan: no wishes, only the open files") {
   const auto plan = plan_limits(LimitWishes{}, layout_of(nowhere()));
   REQUIRE(plan.ok());

@@ -49,6 +49,24 @@ TEST_CASE("rlimits: more than the caller may have is lowered to what it has") {
   CHECK(bad == 0);
 }
 
+TEST_CASE("rlimits: CPU time warns first and kills a second later") {
+  RlimitRequest request;
+  request.cpu_seconds = 3;
+  const RlimitSet set = prepare_rlimits(request);
+  const int bad = test::in_child([&] {
+    if (apply_rlimits_in_child(set) != 0) return 1;
+    rlimit now{};
+    if (::getrlimit(RLIMIT_CPU, &now) != 0) return 2;
+    return now.rlim_cur == 3 && now.rlim_max == 4 ? 0 : 3;
+  });
+  CHECK(bad == 0);
+  const auto limits = rlimits_in_force(set);
+  REQUIRE(limits.size() == 2);
+  CHECK(limits[1].limit == "cpu_time");
+  CHECK(limits[1].value == "3000ms");
+  CHECK(limits[1].approximate);
+}
+
 TEST_CASE("rlimits: the data limit is marked as approximate") {
   const auto limits =
       rlimits_in_force(prepare_rlimits({.open_files = 20, .data = Bytes{4096}, .processes = 9}));
