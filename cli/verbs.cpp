@@ -11,7 +11,7 @@
 namespace sbx::cli {
 namespace {
 
-constexpr std::array<const Verb*, 9> kVerbs = {
+constexpr std::array<const Verb*, 10> kVerbs = {
     &kRunVerb,
     &kProfileLsVerb,
     &kProfileShowVerb,
@@ -19,6 +19,7 @@ constexpr std::array<const Verb*, 9> kVerbs = {
     &kProfileExplainVerb,
     &kProfileSchemaVerb,
     &kProfileTrustVerb,
+    &kDoctorVerb,
     &kHelpVerb,
     &kVersionVerb,
 };

@@ -37,6 +37,7 @@ extern const Verb kProfileCheckVerb;
 extern const Verb kProfileExplainVerb;
 extern const Verb kProfileSchemaVerb;
 extern const Verb kProfileTrustVerb;
+extern const Verb kDoctorVerb;
 extern const Verb kVersionVerb;
 extern const Verb kHelpVerb;
 

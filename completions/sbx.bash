@@ -1,7 +1,7 @@
 # bash completion for sbx. Works with and without the bash-completion package.
 # The sections between "# verb:" lines are compared with the table of verbs by a test.
 
-_sbx_verbs='run profile help version --help --version'
+_sbx_verbs='run profile doctor help version --help --version'
 _sbx_profile_verbs='ls show check explain schema trust --help'
 
 # verb: run
@@ -20,6 +20,8 @@ _sbx_profile_explain='--set --allow-outside --json -h --help'
 _sbx_profile_schema='--keys -h --help'
 # verb: profile trust
 _sbx_profile_trust='--forget -h --help'
+# verb: doctor
+_sbx_doctor='--json --apparmor-profile -h --help'
 # verb: help
 _sbx_help='-h --help'
 # verb: version
@@ -161,11 +163,12 @@ _sbx() {
     profile) _sbx_complete_profile "$cur" "$prev" ;;
     help)
       if ((COMP_CWORD == 2)); then
-        _sbx_offer "run profile help version $_sbx_help" "$cur"
+        _sbx_offer "run profile doctor help version $_sbx_help" "$cur"
       elif [[ ${COMP_WORDS[2]} == profile ]]; then
         _sbx_offer "${_sbx_profile_verbs% --help}" "$cur"
       fi
       ;;
+    doctor) _sbx_offer "$_sbx_doctor" "$cur" ;;
     version) _sbx_offer "$_sbx_version" "$cur" ;;
   esac
 }

@@ -118,15 +118,23 @@ std::optional<std::string> find_home(std::string_view passwd, std::uint32_t uid)
   return std::nullopt;
 }
 
-std::vector<IdSpan> parse_subid(std::string_view text) {
-  std::vector<IdSpan> out;
+std::vector<SubidLine> parse_subid_lines(std::string_view text) {
+  std::vector<SubidLine> out;
   for_each_line(text, [&out](std::string_view line) {
     const std::vector<std::string_view> fields = text::split(line, ':');
     if (fields.size() != 3) return;
     const auto first = number<std::uint64_t>(text::trim(fields[1]));
     const auto count = number<std::uint64_t>(text::trim(fields[2]));
-    if (first && count && *count > 0) out.push_back({*first, *count});
+    if (first && count && *count > 0) out.push_back({std::string(fields[0]), {*first, *count}});
   });
+  return out;
+}
+
+std::vector<IdSpan> parse_subid(std::string_view text) {
+  std::vector<IdSpan> out;
+  for (const SubidLine& line : parse_subid_lines(text)) {
+    out.push_back(line.span);
+  }
   return out;
 }
 

@@ -44,6 +44,12 @@ struct IdSpan {
   std::uint64_t count = 0;
 };
 std::vector<IdSpan> parse_subid(std::string_view text);
+/// The same with whose it is: a user's name or id.
+struct SubidLine {
+  std::string owner;
+  IdSpan span;
+};
+std::vector<SubidLine> parse_subid_lines(std::string_view text);
 /// Third field of each line: uid of passwd, gid of group.
 std::vector<IdSpan> parse_third_field(std::string_view text);
 

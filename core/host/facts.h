@@ -11,6 +11,7 @@
 
 #include "core/base/result.h"
 #include "core/confine/cgroup_layout.h"
+#include "core/host/surroundings.h"
 
 namespace sbx::host {
 
@@ -55,14 +56,6 @@ class Facts {
   std::optional<int> landlock_;
   std::optional<Result<confine::CgroupLayout>> cgroups_;
   std::optional<Ability> userns_;
-};
-
-/// Where explain_… look for causes; the root is "" on a real host, a directory in tests.
-struct HostFiles {
-  std::string root;
-  bool is_root = false;
-
-  HostFiles();
 };
 
 /// Why clone3 or unshare with CLONE_NEWUSER (and the write of its id maps) failed with `err`: cause

@@ -1,4 +1,6 @@
 // Man test: the manual pages describe exactly the verbs, flags and variables that there are.
+#include <algorithm>
+#include <array>
 #include <regex>
 #include <set>
 #include <string>
@@ -22,10 +24,26 @@ using sbx::test::spellings;
 
 namespace {
 
+/// Verbs with a page of their own.
+constexpr std::array<std::string_view, 2> kOwnPage = {"run", "doctor"};
+
+bool has_own_page(const Verb& verb) {
+  return std::ranges::find(kOwnPage, verb.name) != kOwnPage.end();
+}
+
+std::string own_page(const Verb& verb) {
+  return "man/sbx-" + std::string(verb.name) + ".1";
+}
+
+/// Verbs that sbx(1) describes in a line.
+bool is_small(const Verb& verb) {
+  return !has_own_page(verb) && !verb.name.starts_with("profile ");
+}
+
 /// The text that describes one verb.
 std::string description(const Verb& verb) {
-  if (verb.name == "run") return source_file("man/sbx-run.1");
-  if (!verb.name.starts_with("profile ")) return source_file("man/sbx.1");
+  if (has_own_page(verb)) return source_file(own_page(verb));
+  if (is_small(verb)) return source_file("man/sbx.1");
   std::string page = source_file("man/sbx-profile.1");
   std::size_t begin = page.find("\n.Ss sbx " + std::string(verb.name) + "\n");
   REQUIRE_MESSAGE(begin != std::string::npos, "no section for ", verb.name);
@@ -46,7 +64,7 @@ std::string item(const Flag& flag) {
 
 TEST_CASE("man: each flag of run and profile has an item of its own") {
   for (const Verb* verb : verbs()) {
-    if (verb->name != "run" && !verb->name.starts_with("profile ")) continue;
+    if (is_small(*verb)) continue;
     CAPTURE(verb->name);
     std::string text = description(*verb);
     for (const Flag& flag : verb->flags) {
@@ -59,7 +77,7 @@ TEST_CASE("man: no item is about a flag that does not exist") {
   std::regex expression("\n\\.It Fl (?:[a-zA-Z] , Fl )?(-[a-z-]+)");
   for (const Verb* verb : verbs()) {
     CAPTURE(verb->name);
-    if (verb->name != "run" && !verb->name.starts_with("profile ")) continue;
+    if (is_small(*verb)) continue;
     std::set<std::string> known = spellings(*verb);
     std::string text = description(*verb);
     for (std::sregex_iterator it(text.begin(), text.end(), expression);
@@ -86,8 +104,8 @@ TEST_CASE("man: sbx(1) names every verb, with the flags of the small ones, and e
 
 TEST_CASE("man: examples of run and profile in the pages are those of the table") {
   for (const Verb* verb : verbs()) {
-    if (verb->name != "run" && !verb->name.starts_with("profile ")) continue;
-    std::string page = source_file(verb->name == "run" ? "man/sbx-run.1" : "man/sbx-profile.1");
+    if (is_small(*verb)) continue;
+    std::string page = source_file(has_own_page(*verb) ? own_page(*verb) : "man/sbx-profile.1");
     page = std::regex_replace(page, std::regex("\\\\-"), "-");
     CHECK_MESSAGE(page.find(verb->examples[0].command) != std::string::npos,
                   verb->examples[0].command);
@@ -127,6 +145,7 @@ TEST_CASE("man: mandoc finds nothing to complain about") {
                                           "style",
                                           "sbx.1",
                                           "sbx-run.1",
+                                          "sbx-doctor.1",
                                           "sbx-profile.1",
                                           "sbx-profile.5"},
                                  .cwd = SBX_SOURCE_DIR "/man"});

@@ -3,38 +3,15 @@
 
 #include <doctest/doctest.h>
 
-#include "core/base/fs.h"
 #include "core/host/facts.h"
+
+#include "tests/unit/host/fake_host.h"
 
 namespace sbx::host {
 namespace {
 
-class FakeHost {
- public:
-  FakeHost() : dir_(fs::TempDir::create("/tmp", "sbx-unit-explain-")) {
-    REQUIRE(dir_.ok());
-    files_.root = dir_.value().path();
-    files_.is_root = false;
-    file("/proc/self/mountinfo", "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n");
-    file("/proc/self/status", "Name:\tsbx\nSeccomp:\t0\n");
-  }
-  void file(const std::string& path, const std::string& content) const {
-    const std::size_t slash = path.rfind('/');
-    REQUIRE(fs::mkdirs(files_.root + path.substr(0, slash), 0755).ok());
-    const auto at = fs::open_dir(files_.root + path.substr(0, slash));
-    REQUIRE(at.ok());
-    REQUIRE(fs::write_atomic(at.value().get(), path.substr(slash + 1), content, 0644).ok());
-  }
-  std::string explain(int err) const { return explain_userns_failure(err, files_).to_string(); }
-  HostFiles& files() { return files_; }
-
- private:
-  Result<fs::TempDir> dir_;
-  HostFiles files_;
-};
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
+std::string explain(const FakeHost& host, int err) {
+  return explain_userns_failure(err, host.files()).to_string();
 }
 
 }  // namespace
@@ -42,49 +19,50 @@ bool has(const std::string& text, const std::string& part) {
 TEST_CASE("explain: Debian's switch for unprivileged users") {
   FakeHost host;
   host.file("/proc/sys/kernel/unprivileged_userns_clone", "0\n");
-  const std::string text = host.explain(EPERM);
+  const std::string text = explain(host, EPERM);
   CHECK(has(text, "make a user namespace: they are turned off for unprivileged users"));
   CHECK(has(text, "Operation not permitted"));
   CHECK(has(text, "sysctl -w kernel.unprivileged_userns_clone=1"));
   host.files().is_root = true;  // the switch is none for root
-  CHECK_FALSE(has(host.explain(EPERM), "turned off"));
+  CHECK_FALSE(has(explain(host, EPERM), "turned off"));
 }
 
 TEST_CASE("explain: AppArmor's restriction, at the namespace and at the first mount") {
   FakeHost host;
   host.file("/proc/sys/kernel/unprivileged_userns_clone", "1\n");
   host.file("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1\n");
-  CHECK(has(host.explain(EACCES), "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"));
+  CHECK(has(explain(host, EACCES), "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"));
   const Error mount = explain_mount_failure("mount tmpfs on /", EACCES, host.files());
   CHECK(mount.message() == "mount tmpfs on /: Permission denied");
   CHECK(has(mount.hint(), "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"));
+  CHECK(has(mount.hint(), "sbx doctor --apparmor-profile | sudo tee /etc/apparmor.d/sbx"));
 }
 
 TEST_CASE("explain: none left, or turned off by their number") {
   FakeHost host;
   host.file("/proc/sys/user/max_user_namespaces", "0\n");
-  CHECK(has(host.explain(ENOSPC), "sysctl -w user.max_user_namespaces=15000"));
+  CHECK(has(explain(host, ENOSPC), "sysctl -w user.max_user_namespaces=15000"));
   host.file("/proc/sys/user/max_user_namespaces", "1000\n");
-  CHECK(has(host.explain(ENOSPC), "there are 1000 already"));
-  CHECK(has(host.explain(EUSERS), "sysctl -w user.max_user_namespaces=2000"));
+  CHECK(has(explain(host, ENOSPC), "there are 1000 already"));
+  CHECK(has(explain(host, EUSERS), "sysctl -w user.max_user_namespaces=2000"));
 }
 
 TEST_CASE("explain: a container, a filter, a chroot, an old kernel") {
   {
     FakeHost host;
     host.file("/.dockerenv", "");
-    CHECK_FALSE(has(host.explain(EPERM), "docker"));  // many images have it without a container
+    CHECK_FALSE(has(explain(host, EPERM), "docker"));  // many images have it without a container
     host.file("/proc/self/status", "Name:\tsbx\nSeccomp:\t2\n");
-    CHECK(has(host.explain(EPERM), "(docker)"));
-    CHECK(has(host.explain(EPERM), "--security-opt seccomp=unconfined"));
+    CHECK(has(explain(host, EPERM), "(docker)"));
+    CHECK(has(explain(host, EPERM), "--security-opt seccomp=unconfined"));
     CHECK(has(explain_mount_failure("mount proc on /proc", EPERM, host.files()).hint(),
               "systempaths=unconfined"));
   }
   {
     FakeHost host;
     host.file("/proc/self/status", "Name:\tsbx\nSeccomp:\t2\n");
-    CHECK(has(host.explain(EPERM), "a seccomp filter"));
-    CHECK(has(host.explain(ENOSYS), "a seccomp filter"));
+    CHECK(has(explain(host, EPERM), "a seccomp filter"));
+    CHECK(has(explain(host, ENOSYS), "a seccomp filter"));
   }
   {
     FakeHost host;
@@ -100,18 +78,18 @@ TEST_CASE("explain: a container, a filter, a chroot, an old kernel") {
   {
     FakeHost host;
     host.file("/proc/self/mountinfo", "1 0 8:1 / /proc rw - proc proc rw\n");
-    CHECK(has(host.explain(EPERM), "in a chroot"));
+    CHECK(has(explain(host, EPERM), "in a chroot"));
   }
   const FakeHost host;
-  CHECK(has(host.explain(EINVAL), "CONFIG_USER_NS=y"));
-  CHECK(has(host.explain(ENOSYS), "no clone3"));
+  CHECK(has(explain(host, EINVAL), "CONFIG_USER_NS=y"));
+  CHECK(has(explain(host, ENOSYS), "no clone3"));
 }
 
 TEST_CASE("explain: with no cause to be seen it says where to look") {
   const FakeHost host;
-  const std::string text = host.explain(EPERM);
+  const std::string text = explain(host, EPERM);
   CHECK(has(text, "dmesg"));
-  CHECK(has(host.explain(ENOMEM), "Cannot allocate memory"));
+  CHECK(has(explain(host, ENOMEM), "Cannot allocate memory"));
   CHECK(explain_mount_failure("mount x", ENOENT).hint().empty());
 }
 
