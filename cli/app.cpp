@@ -9,6 +9,7 @@
 #include "cli/help.h"
 #include "cli/output.h"
 #include "cli/parser.h"
+#include "cli/variables.h"
 #include "cli/verbs.h"
 #include "core/base/exit_code.h"
 #include "core/host/leftovers.h"
@@ -63,9 +64,15 @@ int run_cli(std::span<const char* const> argv) {
   if (invocation.value().has(kHelpFlag.name)) {
     return printed(print(help_of(*found.verb, has_colour(Stream::kOut))));
   }
+  if (!invocation.value().has("quiet")) {
+    for (const std::string& sentence : unknown_variables()) {
+      print_warning(sentence);
+    }
+  }
   invocation.value().set_head(std::move(head));
   const int status = found.verb->run(invocation.value());
-  if (found.verb->begin == nullptr) host::reap_leftovers();  // a job's start looks by itself
+  const bool looks_itself = found.verb->begin != nullptr || found.verb->is_reaping;
+  if (!looks_itself) host::reap_leftovers();
   return status;
 }
 

@@ -71,6 +71,8 @@ struct Verb {
   /// Says that the command line (without what stands behind `--`) has a mistake; null: on stderr,
   /// as for any verb.
   int (*refuse)(const Error&, std::span<const std::string>) = nullptr;
+  /// It deals with leftovers itself; after other verbs without `begin` they are looked for.
+  bool is_reaping = false;
 
   const Flag* find(std::string_view flag_name) const {
     for (const Flag& flag : flags) {

@@ -11,7 +11,7 @@
 namespace sbx::cli {
 namespace {
 
-constexpr std::array<const Verb*, 10> kVerbs = {
+constexpr std::array<const Verb*, 11> kVerbs = {
     &kRunVerb,
     &kProfileLsVerb,
     &kProfileShowVerb,
@@ -20,6 +20,7 @@ constexpr std::array<const Verb*, 10> kVerbs = {
     &kProfileSchemaVerb,
     &kProfileTrustVerb,
     &kDoctorVerb,
+    &kGcVerb,
     &kHelpVerb,
     &kVersionVerb,
 };

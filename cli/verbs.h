@@ -38,6 +38,7 @@ extern const Verb kProfileExplainVerb;
 extern const Verb kProfileSchemaVerb;
 extern const Verb kProfileTrustVerb;
 extern const Verb kDoctorVerb;
+extern const Verb kGcVerb;
 extern const Verb kVersionVerb;
 extern const Verb kHelpVerb;
 

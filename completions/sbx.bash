@@ -1,7 +1,7 @@
 # bash completion for sbx. Works with and without the bash-completion package.
 # The sections between "# verb:" lines are compared with the table of verbs by a test.
 
-_sbx_verbs='run profile doctor help version --help --version'
+_sbx_verbs='run profile doctor gc help version --help --version'
 _sbx_profile_verbs='ls show check explain schema trust --help'
 
 # verb: run
@@ -22,6 +22,8 @@ _sbx_profile_schema='--keys -h --help'
 _sbx_profile_trust='--forget -h --help'
 # verb: doctor
 _sbx_doctor='--json --apparmor-profile -h --help'
+# verb: gc
+_sbx_gc='--dry-run --json -h --help'
 # verb: help
 _sbx_help='-h --help'
 # verb: version
@@ -163,12 +165,13 @@ _sbx() {
     profile) _sbx_complete_profile "$cur" "$prev" ;;
     help)
       if ((COMP_CWORD == 2)); then
-        _sbx_offer "run profile doctor help version $_sbx_help" "$cur"
+        _sbx_offer "run profile doctor gc help version $_sbx_help" "$cur"
       elif [[ ${COMP_WORDS[2]} == profile ]]; then
         _sbx_offer "${_sbx_profile_verbs% --help}" "$cur"
       fi
       ;;
     doctor) _sbx_offer "$_sbx_doctor" "$cur" ;;
+    gc) _sbx_offer "$_sbx_gc" "$cur" ;;
     version) _sbx_offer "$_sbx_version" "$cur" ;;
   esac
 }

@@ -87,6 +87,7 @@ complete -c sbx -n '__sbx_count 0' -s V -l version -d 'Show the version'
 complete -c sbx -n '__sbx_count 0' -a run -d 'Run a program once in a sandbox'
 complete -c sbx -n '__sbx_count 0' -a profile -d 'List, read, check and trust profiles'
 complete -c sbx -n '__sbx_count 0' -a doctor -d 'Check what this host can do'
+complete -c sbx -n '__sbx_count 0' -a gc -d 'Remove what a killed sbx left'
 complete -c sbx -n '__sbx_count 0' -a help -d 'Show the help of a verb'
 complete -c sbx -n '__sbx_count 0' -a version -d 'Show the version of sbx'
 
@@ -155,8 +156,12 @@ complete -c sbx -n '__sbx_at profile trust' -s h -l help -d 'Show help'
 complete -c sbx -n '__sbx_at doctor' -l json -d 'Print one json object'
 complete -c sbx -n '__sbx_at doctor' -l apparmor-profile -d 'Print an apparmor profile for this sbx'
 complete -c sbx -n '__sbx_at doctor' -s h -l help -d 'Show help'
+# verb: gc
+complete -c sbx -n '__sbx_at gc' -l dry-run -d 'Only say what would be removed'
+complete -c sbx -n '__sbx_at gc' -l json -d 'Print one json object'
+complete -c sbx -n '__sbx_at gc' -s h -l help -d 'Show help'
 # verb: help
-complete -c sbx -n '__sbx_count 1; and __sbx_at help' -a 'run profile doctor help version'
+complete -c sbx -n '__sbx_count 1; and __sbx_at help' -a 'run profile doctor gc help version'
 complete -c sbx -n '__sbx_count 2; and __sbx_at help profile' -a 'ls show check explain schema trust'
 complete -c sbx -n '__sbx_at help' -s h -l help -d 'Show help'
 # verb: version

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -51,6 +52,8 @@ Status write_atomic(int dirfd, const std::string& name, std::string_view content
   const std::string temporary = text::cat(".sbx-", random_name(16));
   constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW;
   SBX_ASSIGN(const UniqueFd fd, sys::openat(dirfd, temporary, kFlags, kPrivate));
+  // Goes with this process: a file whose lock is free was left by one that was killed.
+  static_cast<void>(::flock(fd.get(), LOCK_EX | LOCK_NB));
   ScopeExit undo([&] { static_cast<void>(sys::unlinkat(dirfd, temporary)); });
   const auto fill = [&]() -> Status {
     SBX_TRY(sys::write_all(fd.get(), content));

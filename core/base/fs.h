@@ -23,7 +23,8 @@ Result<UniqueFd> open_in(int dirfd, const std::string& rel, int flags, mode_t mo
 
 /// Replaces `name` in `dirfd` as a whole: a temporary file, fsync, rename, fsync of the directory.
 /// `name` is one component. On failure the old content is untouched and the temporary file gone.
-/// `mode` is exact (umask does not apply).
+/// `mode` is exact (umask does not apply). The temporary file, ".sbx-" and 16 random characters, is
+/// locked (flock(2)) while it is written.
 Status write_atomic(int dirfd, const std::string& name, std::string_view content, mode_t mode);
 
 /// The content of a file; kLimit when it is longer than `cap`. Works where the size says 0 (/proc).

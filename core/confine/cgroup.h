@@ -127,7 +127,7 @@ class Cgroup {
   std::string to_text() const;
 
  private:
-  friend std::size_t reap_stale_cgroups(const CgroupLayout& layout);
+  friend Status remove_stale_cgroup(const CgroupLayout& layout, const std::string& name);
 
   struct Group {
     CgroupVersion version = CgroupVersion::kNone;
@@ -172,5 +172,17 @@ class Cgroup {
 /// more only when there is something. Groups of living supervisors, and of other pid namespaces,
 /// stay. Returns how many were removed; what cannot be removed now is left for the next time.
 std::size_t reap_stale_cgroups(const CgroupLayout& layout);
+
+/// A group whose supervisor is gone.
+struct StaleCgroup {
+  std::string path;                     ///< in the first of the places that have it
+  pid_t pid = 0;                        ///< what the supervisor was
+  std::optional<std::uint64_t> memory;  ///< bytes that it still holds; unset when nobody counts
+};
+/// What reap_stale_cgroups() would remove.
+std::vector<StaleCgroup> find_stale_cgroups(const CgroupLayout& layout);
+/// Thaws, kills and removes the group of this name in all places. kDenied when its supervisor
+/// lives; success when it is gone already. Waits up to half a second for its processes to end.
+Status remove_stale_cgroup(const CgroupLayout& layout, const std::string& name);
 
 }  // namespace sbx::confine

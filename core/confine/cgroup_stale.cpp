@@ -5,9 +5,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
+#include <map>
 #include <memory>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "core/base/fs.h"
 #include "core/base/sys.h"
@@ -57,8 +61,10 @@ bool is_stale(std::string_view name, std::uint64_t our_namespace) {
   return now->state == 'Z' || now->state == 'X';
 }
 
-/// Names in `dir` that are stale groups.
-void find_stale(const std::string& dir, std::uint64_t our_namespace, std::set<std::string>& out) {
+/// Names in `dir` that are stale groups, with their paths.
+void find_stale(const std::string& dir,
+                std::uint64_t our_namespace,
+                std::map<std::string, std::string>& out) {
   struct Close {
     void operator()(DIR* stream) const { ::closedir(stream); }
   };
@@ -67,9 +73,26 @@ void find_stale(const std::string& dir, std::uint64_t our_namespace, std::set<st
   while (const dirent* const entry = ::readdir(stream.get())) {
     const std::string_view name = static_cast<const char*>(entry->d_name);
     if (entry->d_type == DT_DIR && name.starts_with(kPrefix) && is_stale(name, our_namespace)) {
-      out.emplace(name);
+      out.emplace(name, text::cat(dir, "/", name));
     }
   }
+}
+
+std::array<const ControllerPlace*, 5> places_of(const CgroupLayout& layout) {
+  return {&layout.memory, &layout.pids, &layout.cpu, &layout.accounting, &layout.freezer};
+}
+
+std::map<std::string, std::string> find_all_stale(const CgroupLayout& layout) {
+  std::map<std::string, std::string> out;
+  const auto space = pid_namespace();
+  if (!space.ok()) return out;
+  std::set<std::string_view> seen;
+  for (const ControllerPlace* const place : places_of(layout)) {
+    if (place->usable() && seen.insert(place->dir).second) {
+      find_stale(place->dir, space.value(), out);
+    }
+  }
+  return out;
 }
 
 }  // namespace
@@ -98,7 +121,30 @@ Status Cgroup::adopt(const ControllerPlace& place, const std::string& name, Role
   return {};
 }
 
-std::size_t reap_stale_cgroups(const CgroupLayout& layout) {
+std::vector<StaleCgroup> find_stale_cgroups(const CgroupLayout& layout) {
+  std::vector<StaleCgroup> out;
+  for (const auto& [name, path] : find_all_stale(layout)) {
+    StaleCgroup& group = out.emplace_back();
+    group.path = path;
+    if (const auto owner = parse_name(name)) group.pid = static_cast<pid_t>((*owner)[0]);
+    if (!layout.memory.usable()) continue;
+    const bool is_v1 = layout.memory.version == CgroupVersion::kV1;
+    const auto held = fs::read_file(
+        text::cat(
+            layout.memory.dir, "/", name, is_v1 ? "/memory.usage_in_bytes" : "/memory.current"),
+        Bytes{64});
+    if (!held.ok()) continue;
+    const auto bytes = parse_count(text::trim(held.value()));
+    if (bytes.ok()) group.memory = bytes.value();
+  }
+  return out;
+}
+
+Status remove_stale_cgroup(const CgroupLayout& layout, const std::string& name) {
+  SBX_ASSIGN(const std::uint64_t space, pid_namespace());
+  if (!is_stale(name, space)) {
+    return Error(Errc::kDenied, text::cat("remove cgroup ", name, ": its sbx is alive"));
+  }
   struct Place {
     const ControllerPlace* place;
     Cgroup::Role role;
@@ -108,30 +154,26 @@ std::size_t reap_stale_cgroups(const CgroupLayout& layout) {
                                      {&layout.cpu, &Cgroup::Group::cpu},
                                      {&layout.accounting, &Cgroup::Group::accounting},
                                      {&layout.freezer, &Cgroup::Group::freezer}}};
-  const auto space = pid_namespace();
-  if (!space.ok()) return 0;
-  std::set<std::string> names;
-  std::set<std::string_view> seen;
+  Cgroup group;
   for (const auto& [place, role] : places) {
-    if (place->usable() && seen.insert(place->dir).second) {
-      find_stale(place->dir, space.value(), names);
-    }
+    // A group is in some places only; another sbx may be removing it as well.
+    if (place->usable()) (void)group.adopt(*place, name, role);
   }
-  for (const auto& [place, role] : places) {
+  Status done = group.kill();
+  if (done.ok() || done.error().sys_errno() == ENODEV) done = group.remove_within(kReapDeadline);
+  group.groups_.clear();  // what could not be removed waits for the next command
+  return done;
+}
+
+std::size_t reap_stale_cgroups(const CgroupLayout& layout) {
+  const std::map<std::string, std::string> stale = find_all_stale(layout);
+  for (const ControllerPlace* const place : places_of(layout)) {
     // The group "sbx" of v2 when it is empty; whoever is about to use it makes it again.
     if (place->version == CgroupVersion::kV2) ::rmdir(place->dir.c_str());
   }
   std::size_t removed = 0;
-  for (const std::string& name : names) {
-    Cgroup group;
-    for (const auto& [place, role] : places) {
-      // A group is in some places only; another sbx may be removing it as well.
-      if (place->usable()) (void)group.adopt(*place, name, role);
-    }
-    const bool killed = group.kill().ok();
-    const bool gone = killed && group.remove_within(kReapDeadline).ok();
-    group.groups_.clear();  // what could not be removed waits for the next command
-    if (gone) ++removed;
+  for (const auto& [name, path] : stale) {
+    if (remove_stale_cgroup(layout, name).ok()) ++removed;
   }
   return removed;
 }

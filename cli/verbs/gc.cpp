@@ -1,0 +1,145 @@
+// Verb gc: finds and removes what a killed or crashed sbx left.
+#include "core/run/gc.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "cli/output.h"
+#include "cli/verbs.h"
+#include "core/base/exit_code.h"
+#include "core/base/text.h"
+#include "core/base/units.h"
+#include "core/host/paths.h"
+
+namespace sbx::cli {
+namespace {
+
+using run::Gc;
+using run::GcEntry;
+
+constexpr std::array<std::string_view, 1> kUsage = {"sbx gc [--dry-run] [--json]"};
+constexpr std::string_view kDetails =
+    "Removes what an sbx left that was killed, or whose machine stopped: control groups with what "
+    "is still in them, temporary files and directories, sockets. What belongs to a living sbx is "
+    "never touched, records and artifacts of runs neither. Other verbs do the urgent part of it by "
+    "themselves.\n\n"
+    "The exit status is 0 when nothing is left, 1 when something could not be removed.";
+constexpr std::array<Flag, 2> kFlags = {{
+    {.name = "dry-run", .help = "Only say what would be removed, and why"},
+    {.name = "json", .help = "Print one JSON object"},
+}};
+constexpr std::array<Example, 2> kExamples = {{
+    {"sbx gc --dry-run", "what is left, and why it is nobody's"},
+    {"sbx gc", "remove it"},
+}};
+
+/// Directories as far as they can be had: without them there is less to look through.
+run::GcContext context_of(std::string& state_problem) {
+  run::GcContext context;
+  if (auto state = host::open_state_dir(); state.ok()) {
+    context.state_dir = std::move(state).value().path;
+  } else {
+    state_problem = state.error().message();
+  }
+  if (auto runtime = host::open_runtime_dir(); runtime.ok()) {
+    context.runtime_dir = std::move(runtime).value().path;
+  }
+  return context;
+}
+
+std::string size_text(const std::optional<std::uint64_t>& bytes) {
+  return bytes ? to_string(Bytes{*bytes}) : std::string("-");
+}
+
+std::string as_text(const std::vector<GcEntry>& entries, Gc how) {
+  std::string out;
+  std::uint64_t bytes = 0;
+  std::size_t failed = 0;
+  for (const GcEntry& entry : entries) {
+    const std::string_view verb = how == Gc::kDryRun ? "would remove "
+                                  : entry.is_removed ? "removed "
+                                                     : "left ";
+    out += text::cat(verb,
+                     entry.kind,
+                     " ",
+                     text::escape(entry.leftover.name),
+                     " (",
+                     size_text(entry.leftover.bytes),
+                     "): ",
+                     text::escape(entry.problem.empty() ? entry.leftover.why : entry.problem),
+                     "\n");
+    if (entry.problem.empty()) {
+      bytes += entry.leftover.bytes.value_or(0);
+    } else {
+      ++failed;
+    }
+  }
+  if (entries.empty()) return "nothing is left\n";
+  out += text::cat(entries.size() - failed,
+                   how == Gc::kDryRun ? " would be removed, " : " removed, ",
+                   to_string(Bytes{bytes}),
+                   failed == 0 ? std::string() : text::cat("; ", failed, " could not be"),
+                   "\n");
+  return out;
+}
+
+std::string as_json(const std::vector<GcEntry>& entries, Gc how, const std::string& problem) {
+  std::string out = text::cat(R"({"schema":1,"dry_run":)",
+                              how == Gc::kDryRun ? "true" : "false",
+                              R"(,"state_dir_problem":)",
+                              problem.empty() ? std::string("null") : json_string(problem),
+                              R"(,"leftovers":[)");
+  bool is_first = true;
+  for (const GcEntry& entry : entries) {
+    const auto& bytes = entry.leftover.bytes;
+    out += text::cat(is_first ? "" : ",",
+                     R"({"kind":)",
+                     json_string(entry.kind),
+                     R"(,"name":)",
+                     json_string(entry.leftover.name),
+                     R"(,"why":)",
+                     json_string(entry.leftover.why),
+                     R"(,"bytes":)",
+                     bytes ? std::to_string(*bytes) : std::string("null"),
+                     R"(,"removed":)",
+                     entry.is_removed ? "true" : "false",
+                     R"(,"problem":)",
+                     entry.problem.empty() ? std::string("null") : json_string(entry.problem),
+                     "}");
+    is_first = false;
+  }
+  return out + "]}\n";
+}
+
+int gc(const Invocation& invocation) {
+  const Gc how = invocation.has("dry-run") ? Gc::kDryRun : Gc::kRemove;
+  std::string problem;
+  const run::GcContext context = context_of(problem);
+  const std::vector<GcEntry> entries = run::collect_garbage(context, how);
+  const bool json = invocation.has("json");
+  if (!json && !problem.empty()) {
+    print_warning(text::cat("files of the state directory were left out: ", problem));
+  }
+  const int status = printed(print(json ? as_json(entries, how, problem) : as_text(entries, how)));
+  if (status != kExitOk) return status;
+  const bool is_clean = std::all_of(
+      entries.begin(), entries.end(), [](const GcEntry& entry) { return entry.problem.empty(); });
+  return is_clean ? kExitOk : kExitFailure;
+}
+
+}  // namespace
+
+constexpr Verb kGcVerb = {
+    .name = "gc",
+    .summary = "Remove what a killed sbx left",
+    .usage = kUsage,
+    .details = kDetails,
+    .flags = kFlags,
+    .examples = kExamples,
+    .run = gc,
+    .is_reaping = true,
+};
+
+}  // namespace sbx::cli
