@@ -30,6 +30,23 @@ Errc code_of(int err) {
   }
 }
 
+/// What mends an exhausted host, whatever ran into it.
+std::string_view hint_of(int err) {
+  switch (err) {
+    case EMFILE:
+      return "raise the limit on open files: ulimit -n 1024";
+    case ENFILE:
+      return "the whole host has no more open files: end programs, or as root: sysctl -w "
+             "fs.file-max=1000000";
+    case ENOSPC:
+      return "make room: df shows the space that is left, df -i the inodes";
+    case EDQUOT:
+      return "the disk quota is used up: quota -s";
+    default:
+      return {};
+  }
+}
+
 }  // namespace
 
 std::string_view name(Errc code) {
@@ -90,6 +107,7 @@ Error sys_error(std::string what, int err) {
   }
   Error error(code_of(err), std::move(what));
   error.sys_errno_ = err;
+  error.hint_ = hint_of(err);
   return error;
 }
 

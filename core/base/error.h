@@ -58,7 +58,8 @@ class [[nodiscard]] Error {
 
 /// An Error from errno `err`: "what: text of err". The code follows from `err`: ENOENT and
 /// ENOTDIR give kNotFound, EEXIST kExists, EACCES and EPERM kDenied, ENOSYS and EOPNOTSUPP
-/// kUnsupported, ETIMEDOUT kTimeout, all others kSystem.
+/// kUnsupported, ETIMEDOUT kTimeout, all others kSystem. Where the host has run out of something
+/// (EMFILE, ENFILE, ENOSPC, EDQUOT) it has a hint already.
 Error sys_error(std::string what, int err);
 /// The same from the calling thread's errno. `what` must not be built by calls that change errno:
 /// where it may allocate, save errno first and use the other form.

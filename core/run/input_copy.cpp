@@ -13,9 +13,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -89,35 +91,54 @@ class Copier {
       SBX_ASSIGN(to, sys::openat(to_dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, S_IRUSR));
     }
     std::uint64_t at = 0;
+    auto size = static_cast<std::uint64_t>(st.st_size);
     for (;;) {
       const off_t data = ::lseek(from, static_cast<off_t>(at), SEEK_DATA);
       if (data < 0 && errno == ENXIO) break;  // the rest is a hole
       if (data > 0 && ::lseek(to.get(), data, SEEK_SET) < 0) return sys_error("seek in a copy");
       const off_t hole = data < 0 ? -1 : ::lseek(from, data, SEEK_HOLE);
-      const std::uint64_t end =
-          hole < 0 ? static_cast<std::uint64_t>(st.st_size) : static_cast<std::uint64_t>(hole);
+      const std::uint64_t end = hole < 0 ? size : static_cast<std::uint64_t>(hole);
       at = data < 0 ? at : static_cast<std::uint64_t>(data);
       if (at >= end) break;
-      SBX_TRY(stretch(from, to.get(), at, end));
-      at = end;
+      SBX_ASSIGN(at, stretch(from, to.get(), at, end));
+      if (at < end) {  // became shorter meanwhile, or never was as long (/sys)
+        size = at;
+        break;
+      }
     }
-    SBX_TRY(sys::ftruncate(to.get(), Bytes{static_cast<std::uint64_t>(st.st_size)}));
+    SBX_TRY(sys::ftruncate(to.get(), Bytes{size}));
     const timespec times[2] = {st.st_atim, st.st_mtim};
     static_cast<void>(::futimens(to.get(), times));
     return sys::fchmod(to.get(), 0444U | (st.st_mode & 0111U));
   }
 
-  static Status stretch(int from, int to, std::uint64_t at, std::uint64_t end) {
+  /// Copies [at, end) as far as it is there; where it came to.
+  static Result<std::uint64_t> stretch(int from, int to, std::uint64_t at, std::uint64_t end) {
     auto offset = static_cast<off_t>(at);
     while (static_cast<std::uint64_t>(offset) < end) {
       const std::size_t want =
           std::min<std::uint64_t>(kChunk, end - static_cast<std::uint64_t>(offset));
       const ssize_t n = ::sendfile(to, from, &offset, want);
       if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return sys_error("copy");
-      if (n == 0) return {};  // became shorter meanwhile
+      if (n < 0 && errno == EINVAL) return read_stretch(from, to, offset, end);
+      if (n < 0) return sys_error("copy the content");
+      if (n == 0) break;
     }
-    return {};
+    return static_cast<std::uint64_t>(offset);
+  }
+
+  /// The same for files of /proc, /sys and others that the kernel cannot send.
+  static Result<std::uint64_t> read_stretch(int from, int to, off_t offset, std::uint64_t end) {
+    std::string buffer(std::size_t{64} << 10U, '\0');
+    while (static_cast<std::uint64_t>(offset) < end) {
+      const ssize_t n = ::pread(from, buffer.data(), buffer.size(), offset);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return sys_error("read the content");
+      if (n == 0) break;
+      SBX_TRY(sys::write_all(to, std::string_view(buffer).substr(0, static_cast<std::size_t>(n))));
+      offset += n;
+    }
+    return std::min(static_cast<std::uint64_t>(offset), end);
   }
 
   static Result<UniqueFd> open_below(int dirfd, const std::string& path) {
@@ -159,7 +180,9 @@ class Copier {
     if (!S_ISREG(st.st_mode)) return {};
     SBX_ASSIGN(const UniqueFd from,
                sys::openat(from_dir, name, O_RDONLY | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK));
-    return file(from.get(), to_dir, name);
+    Status copied = file(from.get(), to_dir, name);
+    if (copied.ok()) return copied;
+    return std::move(copied).error().prefixed(text::cat(path, '/', name));
   }
 
   const struct stat& owner_;

@@ -66,6 +66,14 @@ TEST_CASE("error: the short form reads errno") {
   CHECK(error.sys_errno() == EBUSY);
 }
 
+TEST_CASE("error: what the host has run out of comes with what mends it") {
+  CHECK(sys_error("create a pipe", EMFILE).hint() ==
+        "raise the limit on open files: ulimit -n 1024");
+  CHECK_FALSE(sys_error("write x", ENOSPC).hint().empty());
+  CHECK(sys_error("write x", ENOSPC).with_hint("mine").hint() == "mine");
+  CHECK(sys_error("write x", EPERM).hint().empty());
+}
+
 TEST_CASE("error: prefix, hint and code build on each other and keep errno") {
   const Error error = sys_error("mount proc on /proc", EPERM)
                           .prefixed("start sandbox")

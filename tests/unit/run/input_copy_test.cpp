@@ -100,4 +100,20 @@ TEST_CASE("input copy: what is in the way is an error that names the input") {
   CHECK(work.read("f") == "2");
 }
 
+TEST_CASE("input copy: a file that the kernel cannot send, and that is shorter than it says") {
+  // A file of sysfs: 4096 bytes by its size, a few in fact.
+  const std::string source = "/sys/devices/system/cpu/possible";
+  const auto text = fs::read_file(source, Bytes{4096});
+  if (!text.ok()) {
+    MESSAGE("SKIP: needs ", source);
+    return;
+  }
+  const Tree work;
+  const std::vector<backend::InputMount> inputs{
+      {.host_path = source, .name = "cpus", .is_dir = false}};
+  const Status copied = copy_inputs(work.fd(), inputs);
+  if (!copied.ok()) FAIL(copied.error().to_string());
+  CHECK(work.read("cpus") == text.value());
+}
+
 }  // namespace sbx::run
