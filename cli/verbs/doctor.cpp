@@ -124,7 +124,20 @@ std::string summary(const std::vector<Diagnosis>& diagnoses) {
   return out;
 }
 
-std::string row_text(const Diagnosis& diagnosis, bool colour) {
+/// The row before `diagnosis` that fails for the same cause, so that it is told once; or null.
+const DoctorRow* same_cause(const std::vector<Diagnosis>& all, const Diagnosis& diagnosis) {
+  if (diagnosis.finding.cause.empty()) return nullptr;
+  for (const Diagnosis& other : all) {
+    if (&other == &diagnosis) return nullptr;
+    if (other.finding.cause == diagnosis.finding.cause &&
+        other.finding.fix == diagnosis.finding.fix) {
+      return other.row;
+    }
+  }
+  return nullptr;
+}
+
+std::string row_text(const Diagnosis& diagnosis, const DoctorRow* same, bool colour) {
   const auto& [row, finding] = diagnosis;
   const std::string indent(kVerdictWidth + kNameWidth, ' ');
   const std::string_view verdict = host::name(finding.verdict);
@@ -139,8 +152,12 @@ std::string row_text(const Diagnosis& diagnosis, bool colour) {
   const auto add = [&](std::string_view label, std::string_view words) {
     if (!words.empty()) out += text::cat(indent, label, text::escape(words), "\n");
   };
-  add("cause: ", finding.cause);
-  add("fix:   ", finding.fix);
+  if (same != nullptr) {
+    add("cause: ", text::cat("the same as of ", same->name));
+  } else {
+    add("cause: ", finding.cause);
+    add("fix:   ", finding.fix);
+  }
   if (finding.verdict == Verdict::kNo || finding.verdict == Verdict::kWarn) {
     add("for:   ", row->needed_for);
   }
@@ -151,7 +168,7 @@ std::string as_text(const std::vector<Diagnosis>& diagnoses) {
   const bool colour = has_colour(Stream::kOut);
   std::string out;
   for (const Diagnosis& diagnosis : diagnoses) {
-    out += row_text(diagnosis, colour);
+    out += row_text(diagnosis, same_cause(diagnoses, diagnosis), colour);
   }
   return out + '\n' + summary(diagnoses) + '\n';
 }

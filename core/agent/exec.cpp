@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -264,6 +265,16 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return out;
 }
 
+/// A file that its owner made executable, on a mount where nothing may be executed.
+bool is_kept_by_noexec(const std::string& program) {
+  constexpr mode_t kAnyExecute = 0111;
+  struct stat info {};
+  struct statvfs mount {};
+  return ::stat(program.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
+         (info.st_mode & kAnyExecute) != 0 && ::statvfs(program.c_str(), &mount) == 0 &&
+         (mount.f_flag & ST_NOEXEC) != 0;
+}
+
 std::string describe(const ExecReport& report, const Starting& starting, const std::string& cwd) {
   std::string program =
       report.candidate < starting.candidates.size() ? starting.candidates[report.candidate] : "?";
@@ -296,6 +307,9 @@ std::string describe(const ExecReport& report, const Starting& starting, const s
       // Not found anywhere: the name that was asked for says more than the last place tried.
       if (report.error == ENOENT && starting.candidates.size() > 1) {
         return program.substr(program.rfind('/') + 1);
+      }
+      if (report.error == EACCES && is_kept_by_noexec(program)) {
+        return text::cat(program, ": its file system is mounted noexec");
       }
       return program;
   }
