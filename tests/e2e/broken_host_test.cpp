@@ -36,7 +36,7 @@ class SmallDisk {
 
 /// A script run as the subject; $0 is sbx.
 Outcome shell(const std::string& script) {
-  return run({.argv = {"/bin/bash", "-c", script, sbx_path()}, .as = &subject(), .cwd = "/tmp"});
+  return run({.argv = {"/bin/bash", "-c", script, sbx_path()}, .cwd = "/tmp", .as = &subject()});
 }
 
 /// What remains of a run in the directory above its artifacts.
@@ -50,7 +50,7 @@ std::vector<std::string> hidden_in(const std::string& dir) {
 
 }  // namespace
 
-TEST_SUITE("broken host") {
+TEST_SUITE("jail") {
   TEST_CASE("broken host: without user namespaces nothing runs, and run and doctor say why") {
     SKIP_UNLESS("userns");
     const std::string off =
@@ -142,7 +142,7 @@ TEST_SUITE("broken host") {
         "out = runs[0].communicate()[0]\n"
         "print(runs[0].returncode, out)\n";
     const Outcome o =
-        run({.argv = {"/usr/bin/python3", "-c", script, sbx_path()}, .as = &subject(), .cwd = "/"});
+        run({.argv = {"/usr/bin/python3", "-c", script, sbx_path()}, .cwd = "/", .as = &subject()});
     INFO(o.show());
     CHECK(o.out == "0 went on\n\n");
   }

@@ -37,7 +37,7 @@ Outcome doctor_with(const std::string& variable, const Args& words) {
 
 }  // namespace
 
-TEST_SUITE("doctor") {
+TEST_SUITE("jail") {
   TEST_CASE("doctor: says that run works where it does, with status 0, and leaves nothing") {
     SKIP_UNLESS("userns");
     REQUIRE(bash("true").code == 0);

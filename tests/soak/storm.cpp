@@ -92,8 +92,13 @@ std::vector<std::string> half_in(const WorkDir& dir) {
   return out;
 }
 
+/// What was left goes as well: it was told.
 void clear(const WorkDir& dir) {
-  test::run({.argv = {"/bin/rm", "-rf", dir.at("new"), dir.at("archive.tar.gz")}});
+  Args argv{"/bin/rm", "-rf", dir.at("new"), dir.at("archive.tar.gz")};
+  for (const std::string& line : left_in(dir)) {
+    argv.push_back(line.substr(std::string("file ").size()));
+  }
+  test::run({.argv = argv});
 }
 
 /// Processes below us that are no zombies; reaps what is ours to reap.
@@ -113,6 +118,51 @@ std::vector<std::string> survivors() {
     if (left.empty() || now() > end) return left;
     pause(0.005);
   }
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  (void)!::write(fd, text.data(), text.size());
+  ::close(fd);
+}
+
+/// The control groups below `dir` of the sbx with this pid.
+void find_groups(const std::string& dir, pid_t pid, int depth, std::vector<std::string>& out) {
+  const std::string prefix = "sbx-" + std::to_string(pid) + "-";
+  for (const std::string& name : names_in(dir)) {
+    const std::string path = dir + "/" + name;
+    struct stat st {};
+    if (::lstat(path.c_str(), &st) != 0 || !S_ISDIR(st.st_mode)) continue;
+    if (name.rfind(prefix, 0) == 0) out.push_back(path);
+    if (depth > 0) find_groups(path, pid, depth - 1, out);
+  }
+}
+
+enum class Frozen { kNo, kDies, kStays };
+
+/// Freezes the job of the sbx `pid`, if it has a group already. In v1 a frozen process does not
+/// even die of SIGKILL, until the next command thaws it; its group is one of the run's, by its
+/// name.
+Frozen freeze(pid_t pid) {
+  std::vector<std::string> groups;
+  find_groups("/sys/fs/cgroup", pid, 6, groups);
+  Frozen how = Frozen::kNo;
+  for (const std::string& group : groups) {
+    if (exists(group + "/cgroup.freeze")) {
+      write_text(group + "/cgroup.freeze", "1");
+      how = Frozen::kDies;
+    } else if (exists("/sys/fs/cgroup/freezer") && how == Frozen::kNo) {
+      const std::string own = "/sys/fs/cgroup/freezer" + group.substr(group.rfind('/'));
+      ::mkdir(own.c_str(), 0755);
+      for (const std::string& job : lines_of(slurp(group + "/cgroup.procs"))) {
+        write_text(own + "/cgroup.procs", job);
+      }
+      write_text(own + "/freezer.state", "FROZEN");
+      how = Frozen::kStays;
+    }
+  }
+  return how;
 }
 
 struct Plan {
@@ -202,6 +252,8 @@ std::vector<std::string> Storm::kill_one(int number) {
   const Kind& kind = all_[count < all_.size() ? count : random_() % all_.size()];
   const double moment = draw(kind.life * 1.1);
   const bool is_stopped = random_() % 6 == 0;
+  const bool is_to_freeze = random_() % 5 == 0;
+  Frozen frozen = Frozen::kNo;
   what_ = kind.name + " after " + std::to_string(static_cast<int>(moment * 1e6)) + " us" +
           (is_stopped ? ", stopped before" : "");
   ++counts_[kind.name];
@@ -212,14 +264,23 @@ std::vector<std::string> Storm::kill_one(int number) {
       child.kill(SIGSTOP);
       pause(0.002);
     }
+    if (is_to_freeze) frozen = freeze(child.pid());
     child.kill(SIGKILL);
     child.wait();
   }
-  std::vector<std::string> wrong = survivors();
+  if (frozen != Frozen::kNo) {
+    what_ += ", frozen";
+    ++counts_["frozen ones"];
+  }
+  std::vector<std::string> wrong;
+  if (frozen != Frozen::kStays) wrong = survivors();
   const std::vector<Args> next = {
       {"version"}, {"gc", "--json"}, {"profile", "ls"}, bash_args("true")};
   const Outcome o = test::run(spec_of(next[random_() % next.size()]));
   if (o.code != 0) wrong.push_back("the next command: " + o.show());
+  for (const std::string& line : survivors()) {
+    wrong.push_back("after the next command: " + line);
+  }
   for (const std::string& line : left_in(dir_)) {
     wrong.push_back(line);
   }
@@ -237,13 +298,14 @@ int Storm::run() {
   for (int i = 0; i < plan_.kills; ++i) {
     std::vector<std::string> lines = kill_one(i);
     for (const std::string& line : check.left(0)) {
-      lines.push_back(line);
+      if (!contains(line, ") Z")) lines.push_back(line);  // one that we shall reap
     }
     clear(dir_);
     if (lines.empty()) continue;
     ++wrong;
     std::printf("kill %d (%s):\n%s", i, what_.c_str(), joined(lines).c_str());
   }
+  (void)living();  // reaps
   const std::vector<std::string> left = check.left(2);
   std::printf("%d kills as %s, seed %u%s, %.0f s:",
               plan_.kills,
