@@ -74,7 +74,7 @@ TEST_SUITE("jail") {
     for (const char* const out : {"new", "archive.tar"}) {
       CAPTURE(out);
       const Args flags{"-o", disk.at(out)};
-      disk.dir().write("filler", std::string(200 * 1024, 'x'));
+      disk.dir().write("filler", std::string(200'000, 'x'));
       const Outcome full = bash("head -c 150000 /dev/urandom > f", flags);
       INFO(full.show());
       CHECK(full.code == 125);
@@ -105,7 +105,7 @@ TEST_SUITE("jail") {
     const SmallDisk disk("size=64k");
     const std::string state = "export SBX_STATE_DIR=" + disk.at("state") + "; ";
     REQUIRE(shell(state + "exec \"$0\" gc").code == 0);
-    disk.dir().write("filler", std::string(128 * 1024, 'x'));
+    disk.dir().write("filler", std::string(128'000, 'x'));
     const Outcome ran = shell(state + "exec \"$0\" run -p bash -c 'echo ran'");
     INFO(ran.show());
     CHECK(ran.code == 0);
