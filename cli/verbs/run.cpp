@@ -196,8 +196,12 @@ int show_plan(const run::Options& options) {
 /// The sandbox comes to be while flags, profile and inputs are read; these words make none.
 std::shared_ptr<backend::HeadStart> begin(std::span<const std::string> words) {
   constexpr std::array<std::string_view, 3> kNoJob = {"--dry-run", "--help", "-h"};
-  const bool is_job = std::ranges::find_first_of(words, kNoJob) == words.end();
-  return is_job ? run::begin() : nullptr;
+  if (std::ranges::find_first_of(words, kNoJob) != words.end()) return nullptr;
+  // Only a guess: with a wrong one the sandbox is begun once more, 1 ms later.
+  const bool has_mounts = std::ranges::any_of(words, [](const std::string& word) {
+    return word.starts_with("-v") || word.starts_with("--mount");
+  });
+  return run::begin(has_mounts);
 }
 
 int run_once(const Invocation& given) {

@@ -58,6 +58,7 @@ struct InputMount {
 struct InputFile {
   std::string path;  ///< absolute inside path
   std::string content;
+  bool operator==(const InputFile&) const = default;
 };
 
 /// Everything a backend needs to know to plan one sandbox.
@@ -113,6 +114,12 @@ class Sandbox {
   virtual std::span<const InputMount> copies_needed() const = 0;
 };
 
+/// What may be known of a request before it was read.
+struct HeadRequest {
+  std::vector<InputFile> files;  ///< those that every sandbox gets
+  bool has_mounts = false;       ///< it may want mounts of the user's at places of their own
+};
+
 /// A sandbox that was begun before its plan is known. Destroying it ends it.
 class HeadStart {
  public:
@@ -149,7 +156,7 @@ struct Backend {
   std::string_view name;
   /// Begins in the background what every usual sandbox has in common, so that it goes on while the
   /// caller reads its command line, profile and inputs. A failure shows in launch().
-  std::shared_ptr<HeadStart> (*begin)();
+  std::shared_ptr<HeadStart> (*begin)(HeadRequest request);
   Result<std::unique_ptr<Plan>> (*plan)(const LaunchRequest&);
 };
 

@@ -280,6 +280,18 @@ Result<pid_t> clone3(clone_args& args) {
   return static_cast<pid_t>(pid);
 }
 
+void move_from_our_cpu(pid_t child) {
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  if (::sched_getaffinity(0, sizeof all, &all) != 0) return;
+  const int own = ::sched_getcpu();
+  if (own < 0 || own >= CPU_SETSIZE || CPU_COUNT(&all) < 2) return;
+  cpu_set_t others = all;
+  CPU_CLR(static_cast<unsigned>(own), &others);
+  if (::sched_setaffinity(child, sizeof others, &others) != 0) return;
+  (void)::sched_setaffinity(child, sizeof all, &all);
+}
+
 Status kill(pid_t pid, int signo) {
   return status(::kill(pid, signo), "send signal ", signo, " to process ", pid);
 }

@@ -2,6 +2,9 @@
 #include "core/confine/cgroup_layout.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -240,6 +243,51 @@ class Finder {
   bool v2_top_known_ = false;
 };
 
+/// Whether the root of a cgroup hierarchy of this file system type is mounted at `dir`. Its inode
+/// number is 1 (kernfs, Linux 5.5); the root that a cgroup namespace shows, or a bind of a part,
+/// has another one.
+bool is_hierarchy_root(const std::string& dir, long magic) {
+  struct statfs system {};
+  struct stat info {};
+  return ::statfs(dir.c_str(), &system) == 0 && system.f_type == magic &&
+         ::stat(dir.c_str(), &info) == 0 && info.st_ino == 1;
+}
+
+/// The lines that /proc/self/mountinfo has for the hierarchies in `self_cgroup`, when each that
+/// matters is mounted whole at its usual place; else nullopt. Reading the file itself takes longer
+/// the more mounts there are, and keeps every mount(2) of the namespace waiting meanwhile.
+std::optional<std::string> usual_mounts(std::string_view self_cgroup) {
+  constexpr std::string_view kTop = "/sys/fs/cgroup";
+  constexpr auto kWanted =
+      std::to_array<std::string_view>({"memory", "pids", "cpu", "cpuacct", "freezer"});
+  std::string out;
+  const auto add = [&out](const std::string& dir, const char* type, std::string_view options) {
+    out += text::cat("0 0 0:0 / ", dir, " rw - ", type, " cgroup rw,", options, "\n");
+  };
+  for (const CgroupLine& line : parse_proc_cgroup(self_cgroup)) {
+    if (line.hierarchy == 0) {
+      const std::string hybrid = text::cat(kTop, "/unified");
+      if (is_hierarchy_root(std::string(kTop), CGROUP2_SUPER_MAGIC)) {
+        add(std::string(kTop), "cgroup2", {});
+      } else if (is_hierarchy_root(hybrid, CGROUP2_SUPER_MAGIC)) {
+        add(hybrid, "cgroup2", {});
+      } else {
+        return std::nullopt;
+      }
+      continue;
+    }
+    const bool is_wanted = std::any_of(kWanted.begin(), kWanted.end(), [&line](auto controller) {
+      return has_word(line.controllers, ',', controller);
+    });
+    if (!is_wanted) continue;
+    const std::string dir = text::cat(kTop, "/", line.controllers);
+    if (!is_hierarchy_root(dir, CGROUP_SUPER_MAGIC)) return std::nullopt;
+    add(dir, "cgroup", line.controllers);
+  }
+  if (out.empty()) return std::nullopt;
+  return out;
+}
+
 bool has_swap() {
   // One header line, then one line per swap area.
   const auto text = fs::read_file("/proc/swaps", Bytes{65536});
@@ -307,9 +355,13 @@ CgroupLayout find_cgroup_places(const CgroupView& view) {
 
 Result<CgroupLayout> probe_cgroups() {
   CgroupView view;
-  // The limit is for a host with tens of thousands of mounts; memory grows with what is there.
-  SBX_ASSIGN(view.mountinfo, fs::read_file("/proc/self/mountinfo", Bytes{64U << 20U}));
   SBX_ASSIGN(view.self_cgroup, fs::read_file("/proc/self/cgroup", Bytes{1U << 20U}));
+  if (auto usual = usual_mounts(view.self_cgroup)) {
+    view.mountinfo = *std::move(usual);
+  } else {
+    // The limit is for a host with tens of thousands of mounts; memory grows with what is there.
+    SBX_ASSIGN(view.mountinfo, fs::read_file("/proc/self/mountinfo", Bytes{64U << 20U}));
+  }
   view.uid = ::geteuid();
   view.is_root = view.uid == 0;
   view.shell = ::getppid();

@@ -43,8 +43,9 @@ struct CgroupLayout {
   std::string to_text() const;
 };
 
-/// Finds the places. Costs two small reads from /proc and a few access(2) calls. Fails only when
-/// /proc cannot be read; a host without cgroups is a layout whose places have a cause.
+/// Finds the places. Costs a small read from /proc and some dozen stat(2) and access(2) calls, one
+/// more read where hierarchies are not at their usual places. Fails only when /proc cannot be read;
+/// a host without cgroups is a layout whose places have a cause.
 Result<CgroupLayout> probe_cgroups();
 
 /// What probe_cgroups looks at, so that tests can show it other hosts.

@@ -97,6 +97,26 @@ Result<UniqueFd> open_source(const std::string& source, const std::string& benea
   return sys::open_tree(found.get(), "", OPEN_TREE_CLONE | AT_RECURSIVE | AT_EMPTY_PATH);
 }
 
+Status make_objects(int dirfd, std::span<const Step> steps) {
+  MountExecutor maker;
+  SBX_ASSIGN(maker.root_, sys::dup(dirfd));
+  for (const Step& step : steps) {
+    const bool is_object = std::holds_alternative<MakeDir>(step) ||
+                           std::holds_alternative<MakeFile>(step) ||
+                           std::holds_alternative<MakeLink>(step);
+    if (!is_object) return Error(Errc::kInternal, text::cat("not an object: ", to_text(step)));
+    const mode_t before = ::umask(0);
+    Status made = maker.execute(step);
+    ::umask(before);
+    if (!made.ok()) return made;
+    const auto* file = std::get_if<MakeFile>(&step);
+    if (file == nullptr || file->content.empty()) continue;
+    SBX_ASSIGN(const UniqueFd written, maker.open_target(file->path, O_RDONLY | O_NOFOLLOW));
+    if (::fdatasync(written.get()) != 0) return sys_error(text::cat("sync ", file->path));
+  }
+  return {};
+}
+
 Status MountExecutor::isolate() {
   ::umask(0);
   mount_attr attr{};
@@ -130,6 +150,27 @@ Status MountExecutor::attach(int mount_fd, const std::string& path) const {
 Status MountExecutor::run(const NewRoot& step) {
   const FsOption options[] = {{"size", std::to_string(step.size.v)}, {"mode", "0755"}};
   SBX_ASSIGN(root_, new_mount("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV));
+  made_dirs_.insert("");
+  return sys::move_mount(root_.get(), "", AT_FDCWD, std::string(kStaging), MOVE_MOUNT_F_EMPTY_PATH);
+}
+
+Result<int> MountExecutor::received(int32_t source_fd, const std::string& source) const {
+  if (static_cast<size_t>(source_fd) >= sources_.size()) {
+    return Error(Errc::kInternal, text::cat("no descriptor came along for ", source));
+  }
+  return sources_[static_cast<size_t>(source_fd)].get();
+}
+
+Status MountExecutor::run(const KeptRoot& step) {
+  if (step.source_fd >= 0) {
+    SBX_ASSIGN(const int tree, received(step.source_fd, step.source));
+    SBX_ASSIGN(root_, sys::dup(tree));
+  } else {
+    SBX_ASSIGN(root_, sys::open_tree(AT_FDCWD, step.source, OPEN_TREE_CLONE));
+  }
+  constexpr uint64_t kAttributes = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+  SBX_TRY(set_attributes(root_.get(), kAttributes, 0, step.source));
+  made_dirs_.insert(step.dirs.begin(), step.dirs.end());
   return sys::move_mount(root_.get(), "", AT_FDCWD, std::string(kStaging), MOVE_MOUNT_F_EMPTY_PATH);
 }
 
@@ -164,10 +205,7 @@ Status MountExecutor::run(const Bind& step) {
   UniqueFd opened;
   int tree = -1;
   if (step.source_fd >= 0) {
-    if (static_cast<size_t>(step.source_fd) >= sources_.size()) {
-      return Error(Errc::kInternal, text::cat("no descriptor came along for ", step.source));
-    }
-    tree = sources_[static_cast<size_t>(step.source_fd)].get();
+    SBX_ASSIGN(tree, received(step.source_fd, step.source));
   } else {
     SBX_ASSIGN(opened, open_source(step.source, step.beneath));
     tree = opened.get();

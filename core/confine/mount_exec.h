@@ -28,6 +28,10 @@ namespace sbx::confine {
 /// CAP_SYS_ADMIN over the current mount namespace.
 Result<UniqueFd> open_source(const std::string& source, const std::string& beneath);
 
+/// Makes the MakeDir, MakeFile and MakeLink among `steps` below `dirfd`, an empty directory of the
+/// caller's, and syncs what was written; for a KeptRoot later. Any other step is kInternal.
+Status make_objects(int dirfd, std::span<const Step> steps);
+
 class MountExecutor {
  public:
   /// The detached mounts that Bind::source_fd counts; not owned, outlive the steps.
@@ -42,7 +46,10 @@ class MountExecutor {
   UniqueFd take_work_dir() { return std::move(work_dir_); }
 
  private:
+  friend Status make_objects(int dirfd, std::span<const Step> steps);
+
   Status run(const NewRoot& step);
+  Status run(const KeptRoot& step);
   Status run(const MakeDir& step);
   Status run(const MakeFile& step);
   Status run(const MakeLink& step);
@@ -57,6 +64,7 @@ class MountExecutor {
   Status run(const Loopback& step);
   Status run(const EnterRoot& step);
 
+  Result<int> received(int32_t source_fd, const std::string& source) const;
   Result<UniqueFd> open_target(const std::string& path, int flags) const;
   Status attach(int mount_fd, const std::string& path) const;
 

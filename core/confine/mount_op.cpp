@@ -36,6 +36,9 @@ struct ToText {
   std::string operator()(const NewRoot& s) const {
     return text::cat("new-root tmpfs size ", to_string(s.size));
   }
+  std::string operator()(const KeptRoot& s) const {
+    return text::cat("new-root kept directory ", text::escape(s.source), " ro");
+  }
   std::string operator()(const MakeDir& s) const {
     return text::cat("mkdir ", text::escape(s.path), " mode ", octal(s.mode), owner_text(s.owner));
   }

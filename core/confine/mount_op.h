@@ -21,6 +21,14 @@ struct NewRoot {
   Bytes size;
 };
 
+/// A kept directory of the host, in which the objects of the root were made before (mount_exec.h,
+/// make_objects), becomes the new root, read-only. First step, in place of NewRoot.
+struct KeptRoot {
+  std::string source;             ///< only for the text form when `source_fd` is set
+  int32_t source_fd = -1;         ///< index among the descriptors sent along: a detached mount
+  std::vector<std::string> dirs;  ///< of its directories those that mounts go into
+};
+
 struct MakeDir {
   std::string path;  ///< its parent exists
   uint32_t mode = 0755;
@@ -112,7 +120,8 @@ using Step = std::variant<NewRoot,
                           ForbidUserNamespaces,
                           Hostname,
                           Loopback,
-                          EnterRoot>;
+                          EnterRoot,
+                          KeptRoot>;
 
 /// One line, without line feed; inside-controlled bytes escaped.
 std::string to_text(const Step& step);

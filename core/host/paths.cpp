@@ -137,6 +137,14 @@ Result<std::string> id_claim_dir(const PathContext& context) {
   return text::cat(state.path, "/ids");
 }
 
+Result<std::string> kept_roots_dir(const PathContext& context) {
+  if (context.is_root && open_private(context.system_run, context.uid).ok()) {
+    return text::cat(context.system_run, "/roots");
+  }
+  SBX_ASSIGN(const Dir runtime, open_runtime_dir(context));
+  return text::cat(runtime.path, "/roots");
+}
+
 std::optional<std::string> home_dir(const PathContext& context) {
   if (auto home = absolute(context, "HOME")) return home;
   return passwd_home(context);

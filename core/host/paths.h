@@ -49,6 +49,10 @@ Result<Dir> open_runtime_dir(const PathContext& context = {});
 /// gone with a reboot), else below the state directory. For IdRange::claim.
 Result<std::string> id_claim_dir(const PathContext& context = {});
 
+/// Where root directories that jails share are kept: "roots" below /run/sbx for root, else below
+/// the runtime directory. Its parent is checked to be ours alone; it need not exist itself.
+Result<std::string> kept_roots_dir(const PathContext& context = {});
+
 /// "$XDG_CONFIG_HOME/sbx" or "~/.config/sbx"; nullopt without a home.
 std::optional<std::string> config_dir(const PathContext& context = {});
 /// $HOME when it is absolute, else the passwd line's; nullopt when there is neither.

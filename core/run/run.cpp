@@ -91,14 +91,10 @@ Status load_profile(const Options& options, Prepared& prepared, std::vector<std:
   return {};
 }
 
-/// The plot back end goes in where the profile points python to it, whatever its name is.
-Status add_python_hook(Prepared& prepared) {
-  for (const profile::EnvVar& var : prepared.profile.env) {
-    if (var.name == "MPLBACKEND" && var.value == "module://sbx_mpl") {
-      return prepared.inputs.add_text(std::string(kPythonHookPath), std::string(python_hook()));
-    }
-  }
-  return {};
+/// The plot back end: every sandbox has it, so that they all can begin alike; the profile points
+/// python to it.
+backend::InputFile own_file() {
+  return {std::string(kPythonHookPath), std::string(python_hook())};
 }
 
 JobRequest job_request(const Options& options,
@@ -131,7 +127,6 @@ Result<Prepared> prepare(const Options& options) {
   for (const std::string& spec : options.inputs) {
     SBX_TRY_AS_USAGE(prepared.inputs.add(spec));
   }
-  SBX_TRY(add_python_hook(prepared));
   prepared.require = prepared.profile.require;
   prepared.require.insert(prepared.require.end(), options.require.begin(), options.require.end());
   if (options.out.has_value()) {
@@ -147,6 +142,7 @@ Result<Prepared> prepare(const Options& options) {
   launch.state_dir = options.state_dir;
   launch.inputs = prepared.inputs.mounts();
   launch.files = prepared.inputs.files();
+  launch.files.push_back(own_file());
   SBX_ASSIGN(prepared.plan, prepared.choice.backend->plan(launch));
   return prepared;
 }
@@ -380,10 +376,11 @@ void settle_signals() {
 
 }  // namespace
 
-std::shared_ptr<backend::HeadStart> begin() {
+std::shared_ptr<backend::HeadStart> begin(bool has_mounts) {
   settle_signals();
   const auto choice = backend::choose(profile::Isolation::kJail);
-  return choice.ok() ? choice.value().backend->begin() : nullptr;
+  if (!choice.ok()) return nullptr;
+  return choice.value().backend->begin({{own_file()}, has_mounts});
 }
 
 Report execute(const Options& options) {

@@ -14,8 +14,9 @@
 namespace sbx::run {
 
 /// Begins a sandbox for Options::head before anything else of the job is known: it comes to be
-/// while the command line is read. Letting go of it ends it.
-std::shared_ptr<backend::HeadStart> begin();
+/// while the command line is read. Letting go of it ends it. `has_mounts`: the command line seems
+/// to name mounts.
+std::shared_ptr<backend::HeadStart> begin(bool has_mounts);
 
 /// Runs the job to its end and blocks until nothing of it is left. Never fails as such: a mistake
 /// or a broken sandbox is a Report whose `outcome.cause` is kUsage or kSandboxError and whose

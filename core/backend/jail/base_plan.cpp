@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/base/text.h"
 #include "core/confine/mount_op.h"
 
 namespace sbx::jail {
@@ -83,7 +84,7 @@ Status add_devices(TreeBuilder& builder) {
 
 }  // namespace
 
-Status add_base(TreeBuilder& builder, const HostTree& tree) {
+Status add_base(TreeBuilder& builder, const HostTree& tree, const BaseContent& content) {
   builder.add(confine::NewRoot{kRootSize});
   builder.add_dir("/etc");
   for (const HostEntry& entry : tree.top) {
@@ -96,11 +97,17 @@ Status add_base(TreeBuilder& builder, const HostTree& tree) {
   SBX_TRY(builder.add_file("/etc/group", std::string(kGroup)));
   SBX_TRY(builder.add_file("/etc/nsswitch.conf", std::string(kNsswitch)));
   SBX_TRY(builder.add_file("/etc/resolv.conf", {}));
+  SBX_TRY(builder.add_file("/etc/hostname", content.hostname + "\n"));
+  SBX_TRY(builder.add_file(
+      "/etc/hosts", text::cat("127.0.0.1 localhost ", content.hostname, "\n::1 localhost\n")));
   SBX_TRY(add_devices(builder));
   for (const std::string_view dir : {"/work", "/tmp", "/home", "/home/sbx", "/var", "/run"}) {
     builder.add_dir(std::string(dir));
   }
   builder.add_link("/var/tmp", "/tmp");
+  for (const backend::InputFile& file : content.files) {
+    SBX_TRY(builder.add_file(file.path, file.content));
+  }
   builder.add_dir("/proc");
   builder.add(confine::Proc{"/proc"});
   for (const std::string_view path : kMasked) {

@@ -4,14 +4,27 @@
 // plans the rest.
 #pragma once
 
+#include <string>
+#include <vector>
+
+#include "core/backend/backend.h"
 #include "core/backend/jail/host_tree.h"
 #include "core/backend/jail/tree_builder.h"
 #include "core/base/result.h"
+#include "core/profile/profile.h"
 
 namespace sbx::jail {
 
-/// Adds them. What they leave to the job's plan: the scratch space, the host name, and whether user
-/// namespaces and writing to /proc/sys are allowed.
-Status add_base(TreeBuilder& builder, const HostTree& tree);
+/// What a base depends on besides the host's tree. Jails with equal ones can share a head start.
+struct BaseContent {
+  std::string hostname = profile::Profile().hostname;
+  std::vector<backend::InputFile> files;  ///< of sbx's own, outside the job's space
+
+  bool operator==(const BaseContent&) const = default;
+};
+
+/// Adds them. What they leave to the job's plan: the scratch space, the name in the UTS namespace,
+/// and whether user namespaces and writing to /proc/sys are allowed.
+Status add_base(TreeBuilder& builder, const HostTree& tree, const BaseContent& content);
 
 }  // namespace sbx::jail

@@ -41,10 +41,16 @@ JailBasics look_basics() {
   return basics;
 }
 
+/// Looked at once: nothing of it changes while sbx runs.
+const JailBasics& basics() {
+  static const JailBasics kBasics = look_basics();
+  return kBasics;
+}
+
 Result<JailFacts> look(const backend::LaunchRequest& request) {
   host::Facts host;
   JailFacts facts;
-  facts.basics = look_basics();
+  facts.basics = basics();
   facts.nproc_is_per_userns = host.kernel() >= kNprocPerUserns;
   struct sysinfo info {};
   if (::sysinfo(&info) == 0) facts.memory_total = uint64_t{info.totalram} * info.mem_unit;
@@ -67,12 +73,17 @@ Result<JailFacts> look(const backend::LaunchRequest& request) {
 
 class JailHead final : public backend::HeadStart {
  public:
-  JailHead(const JailBasics& basics, InitMode init) : init_(init), begun_(begin(basics, init)) {}
-  InitMode init() const { return init_; }
+  JailHead(const JailBasics& basics, InitMode init, BaseChoice base)
+      : init_(init), base_(std::move(base)), begun_(begin(basics, init, base_)) {}
+  bool is_fitting(const JailPlan& plan) const {
+    return init_ == plan.init && base_.content == plan.base &&
+           !(plan.needs_own_root && base_.may_share_root);
+  }
   Result<BegunPtr> take() { return std::move(begun_); }
 
  private:
   InitMode init_;
+  BaseChoice base_;
   Result<BegunPtr> begun_;
 };
 
@@ -97,8 +108,10 @@ class PlannedJail final : public backend::Plan {
 Result<std::unique_ptr<backend::Sandbox>> PlannedJail::launch(
     std::shared_ptr<backend::HeadStart> head) {
   auto* own = dynamic_cast<JailHead*>(head.get());
-  const bool is_fitting = own != nullptr && own->init() == plan_.init;
-  SBX_ASSIGN(BegunPtr begun, is_fitting ? own->take() : begin(plan_.basics, plan_.init));
+  const bool is_fitting = own != nullptr && own->is_fitting(plan_);
+  SBX_ASSIGN(BegunPtr begun,
+             is_fitting ? own->take()
+                        : begin(plan_.basics, plan_.init, {plan_.base, !plan_.needs_own_root}));
   auto sandbox = jail::launch(plan_, std::move(begun));
   // What a crashed sbx left is looked for while PID 1 sets up, so that it costs no waiting.
   confine::reap_stale_cgroups(plan_.layout);
@@ -107,9 +120,12 @@ Result<std::unique_ptr<backend::Sandbox>> PlannedJail::launch(
 
 }  // namespace
 
-std::shared_ptr<backend::HeadStart> begin_jail() {
-  const JailBasics basics = look_basics();
-  return std::make_shared<JailHead>(basics, init_mode(basics, profile::Profile()));
+std::shared_ptr<backend::HeadStart> begin_jail(backend::HeadRequest request) {
+  BaseChoice base;
+  base.content.files = std::move(request.files);
+  base.may_share_root = !request.has_mounts;
+  return std::make_shared<JailHead>(
+      basics(), init_mode(basics(), profile::Profile()), std::move(base));
 }
 
 Result<std::unique_ptr<backend::Plan>> plan_jail(const backend::LaunchRequest& request) {

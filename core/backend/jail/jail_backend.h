@@ -8,7 +8,7 @@
 namespace sbx::jail {
 
 /// See Backend::begin.
-std::shared_ptr<backend::HeadStart> begin_jail();
+std::shared_ptr<backend::HeadStart> begin_jail(backend::HeadRequest request);
 
 /// Looks at the host (some dozen reads) and plans; see Backend::plan.
 Result<std::unique_ptr<backend::Plan>> plan_jail(const backend::LaunchRequest& request);

@@ -63,6 +63,11 @@ struct StepWriter {
   void operator()(const confine::Hostname& s) const { w.str(s.name); }
   void operator()(const confine::Loopback& /*s*/) const {}
   void operator()(const confine::EnterRoot& /*s*/) const {}
+  void operator()(const confine::KeptRoot& s) const {
+    w.str(s.source);
+    w.i32(s.source_fd);
+    w.list(s.dirs);
+  }
 };
 
 void read_into(Reader& r, confine::NewRoot& s) {
@@ -121,6 +126,11 @@ void read_into(Reader& r, confine::Hostname& s) {
 }
 void read_into(Reader& /*r*/, confine::Loopback& /*s*/) {}
 void read_into(Reader& /*r*/, confine::EnterRoot& /*s*/) {}
+void read_into(Reader& r, confine::KeptRoot& s) {
+  s.source = r.str();
+  s.source_fd = r.i32();
+  s.dirs = r.list();
+}
 
 template <size_t I = 0>
 bool read_step(uint8_t index, Reader& reader, std::vector<confine::Step>& out) {

@@ -122,7 +122,9 @@ Status make_base(ipc::Channel& channel, confine::MountExecutor& executor) {
   SBX_TRY(sys::prctl("make PID 1 undumpable", PR_SET_DUMPABLE, 0));
   SBX_TRY(confine::MountExecutor::isolate());
   SBX_ASSIGN(const std::vector<confine::Step> steps, decode_steps(begin->base));
+  executor.set_sources(received.fds);
   carry_out(channel, executor, steps);
+  executor.set_sources({});
   return {};
 }
 

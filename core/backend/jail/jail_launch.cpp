@@ -33,6 +33,7 @@
 #include "core/backend/jail/host_tree.h"
 #include "core/backend/jail/jail_codec.h"
 #include "core/backend/jail/jail_init.h"
+#include "core/backend/jail/kept_root.h"
 #include "core/backend/jail/tree_builder.h"
 #include "core/base/sys.h"
 #include "core/base/text.h"
@@ -89,6 +90,7 @@ class Jail final : public backend::Sandbox {
   void hold(confine::Cgroup cgroup) { cgroup_ = std::move(cgroup); }
   /// The group that PID 1 started in; its join_dir() is -1 when it started in none.
   confine::Cgroup& cgroup() { return cgroup_; }
+  void hold_root(UniqueFd kept) { root_ = std::move(kept); }
   const std::optional<confine::IdRange>& range() const { return range_; }
 
  private:
@@ -98,6 +100,7 @@ class Jail final : public backend::Sandbox {
   UniqueFd pidfd_;
   confine::Cgroup cgroup_;
   std::optional<confine::IdRange> range_;
+  UniqueFd root_;  // the kept root, so that nobody removes it
   std::vector<backend::InputMount> copies_;
   int64_t stream_owner_ = -1;
   bool is_reaped_ = false;
@@ -281,6 +284,7 @@ Result<Child> clone_init(const JailBasics& basics, InitMode init, int group) {
     if (init == InitMode::kExecClone) exec_clone(basics.binary, pair.b);
     jail_init_main(std::move(pair.b));
   }
+  sys::move_from_our_cpu(pid.value());
   return Child{pid.value(), UniqueFd(pidfd), std::move(pair.a)};
 }
 
@@ -366,6 +370,45 @@ Status limit(Jail& jail, const JailPlan& plan) {
   return jail.cgroup().limit(plan.layout, request);
 }
 
+/// The base with a kept root in place of the steps that would make it, and the mount of that root
+/// where PID 1's ids could not open it. Where there can be none the steps stay as they are: the
+/// root is a tmpfs then, and all that is lost is time.
+std::vector<confine::Step> share_root(Jail& jail,
+                                      const JailBasics& basics,
+                                      std::vector<confine::Step> base,
+                                      UniqueFd& mount) {
+  const auto parent = host::kept_roots_dir();
+  if (!parent.ok()) return base;
+  SplitBase split = split_base(base);
+  auto kept = open_kept_root(parent.value(), split.objects);
+  if (!kept.ok()) return base;
+  auto& root = std::get<confine::KeptRoot>(split.others.front());
+  root.source = kept.value().path;
+  if (basics.has_id_range) {
+    auto opened = sys::open_tree(kept.value().held.get(), "", OPEN_TREE_CLONE | AT_EMPTY_PATH);
+    if (!opened.ok()) return base;
+    mount = std::move(opened).value();
+    root.source_fd = 0;
+  }
+  jail.hold_root(std::move(kept.value().held));
+  return std::move(split.others);
+}
+
+Status send_begin(Jail& jail,
+                  const JailBasics& basics,
+                  std::vector<confine::Step> base,
+                  bool may_share_root) {
+  UniqueFd mount;
+  if (may_share_root) base = share_root(jail, basics, std::move(base), mount);
+  ipc::Begin message;
+  message.has_id_range = basics.has_id_range;
+  message.ignored_signals = ignored_signals();
+  message.base = encode_steps(base);
+  const int fds[] = {mount.get()};
+  return send_to_init(
+      jail.channel(), message, mount.valid() ? std::span<const int>(fds) : std::span<const int>());
+}
+
 }  // namespace
 
 class Begun {
@@ -381,7 +424,7 @@ void EndBegun::operator()(Begun* begun) const {
   delete begun;
 }
 
-Result<BegunPtr> begin(const JailBasics& basics, InitMode init) {
+Result<BegunPtr> begin(const JailBasics& basics, InitMode init, const BaseChoice& choice) {
   confine::Cgroup group = group_ahead();
   Result<Child> cloned = clone_init(basics, init, group.join_dir());
   if (!cloned.ok() && group.join_dir() >= 0) {  // then the program joins its group, later
@@ -402,12 +445,8 @@ Result<BegunPtr> begin(const JailBasics& basics, InitMode init) {
   }
   SBX_ASSIGN(const HostTree tree, read_host_tree());
   TreeBuilder base(confine::kKeepOwner);
-  SBX_TRY(add_base(base, tree));
-  ipc::Begin message;
-  message.has_id_range = basics.has_id_range;
-  message.ignored_signals = ignored_signals();
-  message.base = encode_steps(base.take());
-  SBX_TRY(send_to_init(jail->channel(), message, {}));
+  SBX_TRY(add_base(base, tree, choice.content));
+  SBX_TRY(send_begin(*jail, basics, base.take(), choice.may_share_root));
   return BegunPtr(new Begun(std::move(jail)));  // NOLINT(cppcoreguidelines-owning-memory)
 }
 

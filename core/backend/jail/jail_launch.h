@@ -17,11 +17,18 @@ struct EndBegun {
 };
 using BegunPtr = std::unique_ptr<Begun, EndBegun>;
 
+/// The base that PID 1 is to make.
+struct BaseChoice {
+  BaseContent content;
+  bool may_share_root = true;  ///< false: the plan makes something in the root
+};
+
 /// Starts PID 1 in its namespaces and lets it make the base beside us. Takes 0.3 ms. Destroying the
 /// result ends it.
-Result<BegunPtr> begin(const JailBasics& basics, InitMode init);
+Result<BegunPtr> begin(const JailBasics& basics, InitMode init, const BaseChoice& choice);
 
-/// Carries `plan` out in `begun` (made with the same basics and mode). Set-up inside goes on after
+/// Carries `plan` out in `begun` (made with the same basics and mode,
+/// and with a base that fits). Set-up inside goes on after
 /// it returned, and its failure arrives as a message. `plan.expected` then holds what the kernel
 /// says.
 Result<std::unique_ptr<backend::Sandbox>> launch(JailPlan& plan, BegunPtr begun);

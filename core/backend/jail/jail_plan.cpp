@@ -56,8 +56,9 @@ class Planner {
   Result<JailPlan> make();
 
  private:
+  void decide_base();
+  bool is_changing_root() const;
   void add_scratch();
-  Status add_host_name();
   Status add_source(Bind bind, bool is_input);
   Status add_inputs();
   Status add_mounts();
@@ -88,12 +89,26 @@ void Planner::add_scratch() {
   builder_.add_scratch(std::move(scratch));
 }
 
-Status Planner::add_host_name() {
-  SBX_TRY(builder_.add_file("/etc/hostname", profile_.hostname + "\n"));
-  SBX_TRY(builder_.add_file(
-      "/etc/hosts", text::cat("127.0.0.1 localhost ", profile_.hostname, "\n::1 localhost\n")));
-  builder_.add(confine::Hostname{profile_.hostname});
-  return {};
+/// sbx's own files are in the base but for those in the job's space.
+void Planner::decide_base() {
+  plan_.base.hostname = profile_.hostname;
+  for (const backend::InputFile& file : request_.files) {
+    if (!is_below(file.path, "/work")) plan_.base.files.push_back(file);
+  }
+}
+
+/// Whether a step would make something in the root itself: it cannot be the kept one then. Nor with
+/// a host name of its own, or every name would leave a root behind.
+bool Planner::is_changing_root() const {
+  if (plan_.base.hostname != BaseContent().hostname) return true;
+  const auto steps = builder_.steps().subspan(base_size_);
+  return std::any_of(steps.begin(), steps.end(), [this](const confine::Step& step) {
+    const auto is_ours = [this](const std::string& path) { return !builder_.is_jobs(path); };
+    if (const auto* dir = std::get_if<confine::MakeDir>(&step)) return is_ours(dir->path);
+    if (const auto* file = std::get_if<confine::MakeFile>(&step)) return is_ours(file->path);
+    if (const auto* link = std::get_if<confine::MakeLink>(&step)) return is_ours(link->path);
+    return false;
+  });
 }
 
 /// A bind of something of the user's. With an id range the parent opens it: the job's ids may not
@@ -111,7 +126,7 @@ Status Planner::add_source(Bind bind, bool is_input) {
 
 Status Planner::add_inputs() {
   for (const backend::InputFile& file : request_.files) {
-    SBX_TRY(builder_.add_file(file.path, file.content));
+    if (is_below(file.path, "/work")) SBX_TRY(builder_.add_file(file.path, file.content));
   }
   for (const backend::InputMount& input : request_.inputs) {
     Bind bind;
@@ -212,15 +227,17 @@ Result<JailPlan> Planner::make() {
   plan_.rules.is_using_landlock = is_using_landlock(facts_.basics, profile_);
   SBX_ASSIGN(plan_.rules.capabilities, confine::parse_capabilities(profile_.capabilities));
   SBX_TRY(decide_limits());
-  SBX_TRY(add_base(builder_, facts_.tree));
+  decide_base();
+  SBX_TRY(add_base(builder_, facts_.tree, plan_.base));
   base_size_ = builder_.size();
   add_scratch();
   SBX_TRY(add_inputs());
   SBX_TRY(add_mounts());
   add_workdir();
   freeze_proc();
-  SBX_TRY(add_host_name());
+  builder_.add(confine::Hostname{profile_.hostname});
   builder_.add(confine::EnterRoot{});
+  plan_.needs_own_root = is_changing_root();
   plan_.steps = builder_.take();
   plan_.steps.erase(plan_.steps.begin(),
                     plan_.steps.begin() + static_cast<std::ptrdiff_t>(base_size_));
@@ -286,9 +303,10 @@ Result<JailPlan> make_plan(const backend::LaunchRequest& request, JailFacts fact
 std::string to_text(const JailPlan& plan, const HostTree& tree) {
   std::string out = header_text(plan);
   TreeBuilder base(confine::kKeepOwner);
-  if (const Status added = add_base(base, tree); !added.ok()) {
+  if (const Status added = add_base(base, tree, plan.base); !added.ok()) {
     out += text::cat(added.error().message(), "\n");
   }
+  if (!plan.needs_own_root) out += "root as below, its files made once and kept for all jails\n";
   for (const confine::Step& step : base.take()) {
     out += text::cat(confine::to_text(step), "\n");
   }

@@ -8,6 +8,7 @@
 
 #include "core/agent/rules.h"
 #include "core/backend/backend.h"
+#include "core/backend/jail/base_plan.h"
 #include "core/backend/jail/host_tree.h"
 #include "core/base/result.h"
 #include "core/confine/cgroup.h"
@@ -65,6 +66,8 @@ struct JailPlan {
   std::string id;
   JailBasics basics;
   InitMode init = InitMode::kFork;
+  BaseContent base;
+  bool needs_own_root = false;       ///< `steps` make something in the root: see kept_root.h
   std::vector<confine::Step> steps;  ///< after those of add_base(), which go ahead with Begin
   std::vector<SourceMount> sources;
   std::vector<backend::InputMount> inputs;

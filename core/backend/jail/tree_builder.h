@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,6 +44,7 @@ class TreeBuilder {
   std::string through_links(const std::string& path) const;
 
   size_t size() const { return steps_.size(); }
+  std::span<const confine::Step> steps() const { return steps_; }
   std::vector<confine::Step> take() { return std::move(steps_); }
 
  private:

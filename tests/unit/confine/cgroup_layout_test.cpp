@@ -160,6 +160,28 @@ TEST_CASE("cgroup_layout: a host without cgroups says so") {
         std::string::npos);
 }
 
+TEST_CASE("cgroup_layout: the usual places are those that mountinfo tells of") {
+  const auto layout = probe_cgroups();
+  REQUIRE(layout.ok());
+  CgroupView view;
+  view.mountinfo = fs::read_file("/proc/self/mountinfo", Bytes{1U << 20U}).value();
+  view.self_cgroup = fs::read_file("/proc/self/cgroup", Bytes{1U << 20U}).value();
+  view.uid = ::geteuid();
+  view.is_root = view.uid == 0;
+  view.shell = ::getppid();
+  const CgroupLayout read = find_cgroup_places(view);
+  const auto same = [](const ControllerPlace& a, const ControllerPlace& b) {
+    CHECK(a.dir == b.dir);
+    CHECK(a.cause == b.cause);
+    CHECK(a.fix == b.fix);
+  };
+  same(layout.value().memory, read.memory);
+  same(layout.value().pids, read.pids);
+  same(layout.value().cpu, read.cpu);
+  same(layout.value().accounting, read.accounting);
+  same(layout.value().freezer, read.freezer);
+}
+
 TEST_CASE("cgroup_layout: this host can be probed") {
   const auto layout = probe_cgroups();
   REQUIRE(layout.ok());

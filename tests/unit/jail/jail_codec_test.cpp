@@ -34,7 +34,8 @@ jail::InitPlan full_plan() {
       confine::ForbidUserNamespaces{},
       confine::Hostname{"h"},
       confine::Loopback{},
-      confine::EnterRoot{}};
+      confine::EnterRoot{},
+      confine::KeptRoot{"/run/sbx/roots/x", 0, {"", "/etc"}}};
   return plan;
 }
 

@@ -57,6 +57,25 @@ TEST_CASE("jail plan: the host's usr is bound read-only and the root is entered 
   CHECK(text.find("bind rw tree") == std::string::npos);
 }
 
+TEST_CASE("jail plan: what is made outside the job's space asks for a root of its own") {
+  Case c;
+  CHECK_FALSE(c.plan().value().needs_own_root);
+  c.request.inputs = {{"/data/a", "a", false}};
+  c.request.files = {{"/work/main.py", "x"}, {"/run/sbx/python/hook.py", "y"}};
+  c.profile.workdir = "/work/deep";
+  c.profile.mounts = {{"/data", "/tmp/data", profile::MountMode::kReadOnly, {}}};
+  const auto shared = c.plan();
+  REQUIRE(shared.ok());
+  CHECK_FALSE(shared.value().needs_own_root);
+  REQUIRE(shared.value().base.files.size() == 1);
+  CHECK(shared.value().base.files[0].path == "/run/sbx/python/hook.py");
+  c.profile.mounts[0].target = "/data";
+  CHECK(c.plan().value().needs_own_root);
+  c.profile.mounts.clear();
+  c.profile.hostname = "other";
+  CHECK(c.plan().value().needs_own_root);
+}
+
 TEST_CASE("jail plan: nothing of the host's home, root, run or var is bound") {
   Case c;
   const std::string text = c.text();

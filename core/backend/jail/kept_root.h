@@ -1,0 +1,40 @@
+// Kept root: the directories, files and links that the root of every jail has, made once on this
+// host and then shown read-only to each jail, because making them anew takes PID 1 a third of its
+// set-up.
+//
+// One directory per content below host::kept_roots_dir(), named by the content's digest: another
+// host tree or another sbx makes another one. Whoever uses one holds a shared lock on it; whoever
+// makes a new one removes old ones that nobody holds. A jail whose plan needs an object of its own
+// in the root gets a tmpfs instead (confine::NewRoot).
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/base/unique_fd.h"
+#include "core/confine/mount_op.h"
+
+namespace sbx::jail {
+
+/// The base's steps, told apart.
+struct SplitBase {
+  std::vector<confine::Step> objects;  ///< MakeDir, MakeFile, MakeLink, in their order
+  std::vector<confine::Step> others;   ///< a KeptRoot, still empty, for NewRoot; then what is left
+};
+/// Pure. Sound because no object of the base lies on one of its mounts.
+SplitBase split_base(std::vector<confine::Step> base);
+
+struct KeptRootDir {
+  std::string path;
+  UniqueFd held;  ///< the directory, locked: keep it open for as long as the jail lives
+};
+
+/// The kept directory with exactly `objects`, made when it is not there yet: below `parent`, which
+/// is ours alone. Atomic: a temporary directory, fdatasync, rename. kTimeout when somebody removes
+/// it just now.
+Result<KeptRootDir> open_kept_root(const std::string& parent,
+                                   std::span<const confine::Step> objects);
+
+}  // namespace sbx::jail
