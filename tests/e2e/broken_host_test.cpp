@@ -157,6 +157,14 @@ TEST_SUITE("jail") {
     CHECK(joined(check.left()) == "");
   }
 
+  TEST_CASE("broken host: output for a stdout that was closed before is an error with words") {
+    const Outcome o = shell("exec \"$0\" run -p bash -c 'echo hi; exit 3' >&-");
+    INFO(o.show());
+    CHECK(o.code == 125);
+    CHECK(contains(o.err, "sbx: standard output: write: Bad file descriptor"));
+    CHECK(shell("exec \"$0\" run -p bash -c 'exit 3' >&-").code == 3);
+  }
+
   TEST_CASE("broken host: a mistyped variable is told, and with -q it is not") {
     const Outcome o = shell("SBX_MEMROY=1G exec \"$0\" run -p bash -c 'echo ran'");
     INFO(o.show());

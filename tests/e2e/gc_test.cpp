@@ -78,7 +78,7 @@ TEST_SUITE("jail") {
 
   TEST_CASE("gc: what belongs to a living run stays, also while that is stopped") {
     SKIP_UNLESS("cgroup-memory");
-    Child child(sbx_spec(bash_args("echo ready; read line; echo \"$line\"", {"--stdin"})));
+    Child child(sbx_spec(bash_args("echo ready; sleep 100", {"-m", "64M"})));
     REQUIRE(child.wait_for_text("ready", 30));
     child.kill(SIGSTOP);
     const Outcome o = call({"gc", "--json"});

@@ -88,7 +88,8 @@ std::vector<std::string> mounts() {
 
 bool ours(const std::string& name) {
   return name.find("sbx") != std::string::npos && name.rfind("sbx-e2e-", 0) != 0 &&
-         name.rfind("sbx-test", 0) != 0 && name.rfind("sbx-soak-", 0) != 0;
+         name.rfind("sbx-test", 0) != 0 && name.rfind("sbx-soak-", 0) != 0 &&
+         name.rfind("sbx-unit-", 0) != 0 && name.rfind("sbx-run-test-", 0) != 0;
 }
 
 std::vector<std::string> files() {
