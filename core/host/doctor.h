@@ -74,8 +74,11 @@ struct Diagnosis {
   Finding finding;
 };
 
-/// How long the slowest probe may take.
-inline constexpr Millis kDoctorDeadline{5000};
+/// How long the slowest probe may take: long enough for a busy or emulated host, where a run takes
+/// seconds.
+inline constexpr Millis kDoctorDeadline{30'000};
+/// The same for a program that a probe starts.
+inline constexpr Millis kHelperDeadline{25'000};
 
 /// Runs the probes of `rows` side by side. Blocks, at most about `deadline`: whatever has not
 /// answered by then is a "no" that says so.

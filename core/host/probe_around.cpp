@@ -176,9 +176,8 @@ Finding check_programs(const DoctorContext& context) {
 
 Finding check_run(const DoctorContext& context) {
   const std::string tried = "ran /bin/true in a sandbox: sbx run -p bash -- /bin/true";
-  constexpr Millis kDeadline{4000};
   const auto printed =
-      run_helper({"/proc/self/exe", "run", "-p", "bash", "--", "/bin/true"}, kDeadline);
+      run_helper({"/proc/self/exe", "run", "-p", "bash", "--", "/bin/true"}, kHelperDeadline);
   if (!printed.ok()) return missing(tried, printed.error());
   const int status = printed.value().status;
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return works(tried);

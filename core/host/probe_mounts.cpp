@@ -105,7 +105,9 @@ Status map_mount_of(const std::string& path) {
   mount_attr attr{};
   attr.attr_set = MOUNT_ATTR_IDMAP;
   attr.userns_fd = static_cast<__u64>(userns.get());
-  return sys::mount_setattr(tree.get(), "", AT_EMPTY_PATH, attr);
+  const Status mapped = sys::mount_setattr(tree.get(), "", AT_EMPTY_PATH, attr);
+  if (mapped.ok()) return mapped;
+  return sys_error(text::cat("map the owner of a mount of ", path), mapped.error().sys_errno());
 }
 
 }  // namespace
@@ -157,7 +159,7 @@ Finding check_idmapped(const DoctorContext& context) {
     const Status mapped = map_mount_of(place);
     if (mapped.ok()) continue;
     return weak(tried,
-                text::cat(place, ": ", mapped.error().message()),
+                mapped.error().message(),
                 "files there are copied in where others may not read them; use a file system that "
                 "can map owners (ext4, xfs, btrfs; tmpfs from Linux 6.3)");
   }

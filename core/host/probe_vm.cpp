@@ -81,14 +81,13 @@ Finding check_kvm(const DoctorContext& context) {
 
 Finding check_qemu(const DoctorContext& context) {
   constexpr std::string_view kProgram = "qemu-system-x86_64";
-  constexpr Millis kDeadline{4000};
   const std::string tried = text::cat("asked ", kProgram, " for its machines");
   const std::string_view fix = "as root: apt-get install --no-install-recommends qemu-system-x86";
   const auto path = find_in_path(context, kProgram);
   if (!path) {
     return missing(tried, text::cat("there is no ", kProgram, " on PATH"), std::string(fix));
   }
-  const auto printed = run_helper({*path, "-machine", "help"}, kDeadline);
+  const auto printed = run_helper({*path, "-machine", "help"}, kHelperDeadline);
   if (!printed.ok()) return missing(tried, printed.error());
   if (printed.value().status != 0) {
     return missing(
