@@ -46,6 +46,9 @@ run::GcContext context_of(std::string& state_problem) {
   if (auto runtime = host::open_runtime_dir(); runtime.ok()) {
     context.runtime_dir = std::move(runtime).value().path;
   }
+  if (auto roots = host::kept_roots_dir(); roots.ok()) {
+    context.roots_dir = std::move(roots).value();
+  }
   return context;
 }
 

@@ -62,14 +62,17 @@ bool is_temporary(std::string_view name) {
          name.find_first_not_of(kAlphabet, kTemporaryPrefix.size()) == std::string_view::npos;
 }
 
+std::int64_t age_of(const struct stat& info) {
+  constexpr std::int64_t kNsPerSecond = 1'000'000'000;
+  // A clock that was set back makes it older only later.
+  return realtime_ns() / kNsPerSecond - info.st_ctim.tv_sec;
+}
+
 /// Holds the lock of a temporary file whose writer is gone; an error when there is none.
 Result<UniqueFd> lock_abandoned(const std::string& path, Age least) {
   SBX_ASSIGN(UniqueFd file, sys::open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK));
   SBX_ASSIGN(const struct stat info, sys::fstat(file.get()));
-  constexpr std::int64_t kNsPerSecond = 1'000'000'000;
-  const std::int64_t age = realtime_ns() / kNsPerSecond - info.st_ctim.tv_sec;
-  // A clock that was set back makes it older only later.
-  if (!S_ISREG(info.st_mode) || info.st_uid != ::geteuid() || age < least.seconds) {
+  if (!S_ISREG(info.st_mode) || info.st_uid != ::geteuid() || age_of(info) < least.seconds) {
     return Error(Errc::kDenied, text::cat(path, ": is not, or not yet, to be removed"));
   }
   if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) return sys_error(text::cat("lock ", path));
@@ -113,6 +116,46 @@ Status remove_temporary(const GcContext& /*context*/, const Leftover& leftover) 
   return sys::unlinkat(AT_FDCWD, leftover.name);
 }
 
+// --- roots of sandboxes that were being made ---
+
+/// A directory that its maker locks as soon as it is open, and renames when it is complete.
+constexpr std::string_view kUnfinishedPrefix = ".new-";
+
+Result<UniqueFd> lock_unfinished(const std::string& path, Age least) {
+  SBX_ASSIGN(UniqueFd dir, sys::open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+  SBX_ASSIGN(const struct stat info, sys::fstat(dir.get()));
+  if (info.st_uid != ::geteuid() || age_of(info) < least.seconds) {
+    return Error(Errc::kDenied, text::cat(path, ": is not, or not yet, to be removed"));
+  }
+  if (::flock(dir.get(), LOCK_EX | LOCK_NB) != 0) return sys_error(text::cat("lock ", path));
+  return dir;
+}
+
+std::vector<Leftover> find_roots(const GcContext& context) {
+  std::vector<Leftover> out;
+  if (context.roots_dir.empty()) return out;
+  const std::unique_ptr<DIR, CloseDir> stream(::opendir(context.roots_dir.c_str()));
+  if (!stream) return out;
+  while (const dirent* const entry = ::readdir(stream.get())) {
+    const std::string_view name = static_cast<const char*>(entry->d_name);
+    if (!name.starts_with(kUnfinishedPrefix)) continue;
+    std::string path = text::cat(context.roots_dir, "/", name);
+    if (!lock_unfinished(path, Age()).ok()) continue;
+    out.push_back({.name = std::move(path), .why = "nobody makes it any more", .bytes = {}});
+  }
+  return out;
+}
+
+Status remove_root(const GcContext& context, const Leftover& leftover) {
+  const auto held = lock_unfinished(leftover.name, Age());
+  if (!held.ok()) {
+    if (held.error().sys_errno() == ENOENT) return {};
+    return held.error();
+  }
+  SBX_ASSIGN(const UniqueFd parent, fs::open_dir(context.roots_dir));
+  return fs::remove_tree(parent.get(), leftover.name.substr(leftover.name.rfind('/') + 1));
+}
+
 // --- sockets ---
 
 /// Whether nobody listens: the kernel refuses, which it does for no other reason.
@@ -152,9 +195,10 @@ Status remove_socket(const GcContext& /*context*/, const Leftover& leftover) {
   return sys::unlinkat(AT_FDCWD, leftover.name);
 }
 
-constexpr std::array<LeftoverKind, 3> kKinds{{
+constexpr std::array<LeftoverKind, 4> kKinds{{
     {"cgroup", find_cgroups, remove_cgroup},
     {"temporary file", find_old_temporaries, remove_temporary},
+    {"unfinished root", find_roots, remove_root},
     {"socket", find_sockets, remove_socket},
 }};
 

@@ -23,6 +23,7 @@ namespace sbx::run {
 struct GcContext {
   std::string state_dir;    ///< empty: there is none
   std::string runtime_dir;  ///< the directory of sockets; empty: there is none
+  std::string roots_dir;    ///< host::kept_roots_dir(); empty: there is none
 };
 
 /// One thing that was left.

@@ -1,6 +1,4 @@
 // gc_test: `sbx gc` finds what a killed sbx left, says why, removes it, and leaves the rest alone.
-#include <sys/wait.h>
-
 #include <csignal>
 #include <memory>
 #include <string>
@@ -23,12 +21,6 @@ Outcome gc_in(const std::string& state_dir, const Args& flags = {}) {
   spec.env = environment_of(subject());
   spec.env.push_back("SBX_STATE_DIR=" + state_dir);
   return run(spec);
-}
-
-/// What was killed and left to us: LeakCheck makes the test the reaper.
-void reap() {
-  while (::waitpid(-1, nullptr, WNOHANG) > 0) {
-  }
 }
 
 /// A temporary file of the state directory `dir`.
@@ -72,8 +64,7 @@ TEST_SUITE("jail") {
     INFO(o.show());
     CHECK(o.code == 0);
     CHECK(contains(o.out, "removed cgroup "));
-    reap();
-    CHECK(joined(check.left()) == "");
+    CHECK(joined(check.left_after_kill()) == "");
   }
 
   TEST_CASE("gc: what belongs to a living run stays, also while that is stopped") {
@@ -125,8 +116,7 @@ TEST_SUITE("jail") {
       INFO(o.show());
       CHECK(o.code == 0);
     }
-    reap();
-    CHECK(joined(check.left()) == "");
+    CHECK(joined(check.left_after_kill()) == "");
   }
 }
 

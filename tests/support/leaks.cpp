@@ -166,6 +166,19 @@ std::vector<std::string> LeakCheck::left(double seconds) const {
   }
 }
 
+std::vector<std::string> LeakCheck::left_after_kill(double seconds) const {
+  const double end = now() + seconds * slowness();
+  while (true) {
+    while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+    }
+    std::vector<std::string> out = left(0);
+    if (out.empty() || now() > end) {
+      return out;
+    }
+    pause(0.02);
+  }
+}
+
 std::string joined(const std::vector<std::string>& lines) {
   std::string out;
   for (const auto& line : lines) {

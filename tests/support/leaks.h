@@ -12,6 +12,8 @@ class LeakCheck {
   LeakCheck();
   /// All that is left of it, one line each; waits up to `seconds` (scaled) for it to vanish.
   std::vector<std::string> left(double seconds = 3) const;
+  /// The same after a kill, which leaves its children to us: those that ended are reaped.
+  std::vector<std::string> left_after_kill(double seconds = 3) const;
 
  private:
   std::vector<std::string> mounts_;

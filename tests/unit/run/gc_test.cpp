@@ -26,7 +26,9 @@ class StateDir {
  public:
   StateDir() : dir_(fs::TempDir::create("/tmp", "sbx-unit-gc-")) { REQUIRE(dir_.ok()); }
   std::string at(const std::string& name) const { return dir_.value().path() + "/" + name; }
-  GcContext context() const { return {dir_.value().path(), dir_.value().path()}; }
+  GcContext context() const {
+    return {dir_.value().path(), dir_.value().path(), dir_.value().path()};
+  }
 
  private:
   Result<fs::TempDir> dir_;
@@ -63,9 +65,9 @@ TEST_CASE("gc: each kind of leftover has a name of its own and both functions") 
 }
 
 TEST_CASE("gc: without directories there is nothing to find in them") {
-  for (const char* const name : {"temporary file", "socket"}) {
+  for (const char* const name : {"temporary file", "unfinished root", "socket"}) {
     CHECK(kind(name).find({}).empty());
-    CHECK(kind(name).find({"/nowhere", "/nowhere"}).empty());
+    CHECK(kind(name).find({"/nowhere", "/nowhere", "/nowhere"}).empty());
   }
 }
 
