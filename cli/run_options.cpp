@@ -32,12 +32,13 @@ struct KeyFlag {
   std::string_view flag;
   std::string_view key;
 };
-constexpr std::array<KeyFlag, 10> kKeyFlags = {{
+constexpr std::array<KeyFlag, 11> kKeyFlags = {{
     {"isolation", "isolation"},
     {"workdir", "workdir"},
     {"memory", "limits.memory"},
     {"pids", "limits.pids"},
     {"disk", "limits.disk"},
+    {"inodes", "limits.inodes"},
     {"cpus", "limits.cpus"},
     {"timeout", "limits.timeout"},
     {"cpu-time", "limits.cpu_time"},

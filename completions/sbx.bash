@@ -6,7 +6,7 @@ _sbx_profile_verbs='ls show check explain schema trust --help'
 
 # verb: run
 _sbx_run='-p --profile -c --code --isolation --set --allow-outside -i --in -o --out --require
-  -v --mount -e --env -w --workdir -t --tty --stdin -m --memory --pids --disk --cpus --timeout
+  -v --mount -e --env -w --workdir -t --tty --stdin -m --memory --pids --disk --inodes --cpus --timeout
   --cpu-time --output-limit --open-files --json --status-fd -q --quiet --log-level --dry-run -h --help'
 # verb: profile ls
 _sbx_profile_ls='--names --json -h --help'
@@ -35,7 +35,7 @@ _sbx_takes_value() {
   case $1 in
     -p | --profile | -c | --code | --isolation | --set | -i | --in | -o | --out | --require) ;;
     -v | --mount | -e | --env | -w | --workdir | -m | --memory | --pids | --disk | --cpus) ;;
-    --timeout | --cpu-time | --output-limit | --open-files | --status-fd | --log-level) ;;
+    --timeout | --inodes | --cpu-time | --output-limit | --open-files | --status-fd | --log-level) ;;
     *) return 1 ;;
   esac
 }

@@ -30,7 +30,7 @@ function __sbx_has_program
         end
         switch $word
             case -p --profile -c --code --isolation --set -i --in -o --out --require -v --mount -e --env \
-                    -w --workdir -m --memory --pids --disk --cpus --timeout --cpu-time --output-limit \
+                    -w --workdir -m --memory --pids --disk --inodes --cpus --timeout --cpu-time --output-limit \
                     --open-files --status-fd --log-level
                 set skip 1
             case --
@@ -111,6 +111,7 @@ complete -c sbx -n __sbx_run -l stdin -d 'Hand our stdin to the program'
 complete -c sbx -n __sbx_run -s m -l memory -x -a $sizes -d Memory
 complete -c sbx -n __sbx_run -l pids -x -d 'Processes and threads'
 complete -c sbx -n __sbx_run -l disk -x -a $sizes -d 'Files written'
+complete -c sbx -n __sbx_run -l inodes -x -d 'Files made'
 complete -c sbx -n __sbx_run -l cpus -x -d Processors
 complete -c sbx -n __sbx_run -l timeout -x -a '10s 30s 1m 5m 1h unlimited' -d 'End it after this time'
 complete -c sbx -n __sbx_run -l cpu-time -x -a '10s 30s 1m 5m 1h unlimited' -d 'Processor time of all processes'

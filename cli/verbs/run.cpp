@@ -123,6 +123,7 @@ constexpr std::array kFlags = {
     Flag{'m', "memory", "SIZE", "Memory of all processes together: 512M, 2G", kLimits},
     Flag{'\0', "pids", "N", "Processes and threads", kLimits},
     Flag{'\0', "disk", "SIZE", "All files it writes, in /work, /tmp, /dev/shm and home", kLimits},
+    Flag{'\0', "inodes", "N", "Files and directories it makes there", kLimits},
     Flag{'\0',
          "cpus",
          "N",

@@ -228,13 +228,23 @@ Status MountExecutor::run(const Bind& step) {
   return attach(tree, step.path);
 }
 
+Result<UniqueFd> MountExecutor::scratch_mount(const Scratch& step) const {
+  if (step.source_fd >= 0) {
+    if (static_cast<size_t>(step.source_fd) >= sources_.size()) {
+      return Error(Errc::kInternal, "no descriptor came along for the scratch space");
+    }
+    return sys::dup(sources_[static_cast<size_t>(step.source_fd)].get(), 3);
+  }
+  const FsOption options[] = {{"size", std::to_string(step.size.v)},
+                              // Its own root and directories count, too.
+                              {"nr_inodes", std::to_string(step.inodes + step.dirs.size() + 1)},
+                              {"mode", "0755"}};
+  return new_mount("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+}
+
 Status MountExecutor::run(const Scratch& step) {
   if (step.dirs.empty()) return Error(Errc::kInternal, "scratch space without a directory");
-  const FsOption options[] = {{"size", std::to_string(step.size.v)},
-                              {"nr_inodes", std::to_string(step.inodes)},
-                              {"mode", "0755"}};
-  SBX_ASSIGN(const UniqueFd mount,
-             new_mount("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV));
+  SBX_ASSIGN(const UniqueFd mount, scratch_mount(step));
   // A detached mount cannot be cloned before Linux 6.15, so it is attached at its first place while
   // its directories are taken, each as a mount of its own. The first of them then covers it: an
   // umount would cost a wait for RCU.

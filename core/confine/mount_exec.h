@@ -65,6 +65,7 @@ class MountExecutor {
   Status run(const EnterRoot& step);
 
   Result<int> received(int32_t source_fd, const std::string& source) const;
+  Result<UniqueFd> scratch_mount(const Scratch& step) const;
   Result<UniqueFd> open_target(const std::string& path, int flags) const;
   Status attach(int mount_fd, const std::string& path) const;
 

@@ -63,8 +63,13 @@ struct ToText {
                      text::escape(s.path));
   }
   std::string operator()(const Scratch& s) const {
-    std::string out = text::cat(
-        "scratch tmpfs size ", to_string(s.size), " inodes ", std::to_string(s.inodes), " on");
+    std::string out = text::cat("scratch ",
+                                s.source_fd < 0 ? "tmpfs" : "image",
+                                " size ",
+                                to_string(s.size),
+                                " inodes ",
+                                std::to_string(s.inodes),
+                                " on");
     for (const ScratchDir& dir : s.dirs) {
       out +=
           text::cat(" ", text::escape(dir.path), "(", octal(dir.mode), owner_text(dir.owner), ")");

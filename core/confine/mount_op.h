@@ -66,12 +66,15 @@ struct ScratchDir {
   int32_t owner = kKeepOwner;
 };
 
-/// One tmpfs of `size` and `inodes`, seen at several places: what the job may write is one number.
+/// One tmpfs of `size` and `inodes` (or a file system that was sent along), seen at several places:
+/// what the job may write is one number.
 /// The first directory is also kept as a descriptor for the host (MountResult::work_dir).
 struct Scratch {
   Bytes size;
   uint64_t inodes = 0;
   std::vector<ScratchDir> dirs;
+  int32_t source_fd =
+      -1;  ///< index among the descriptors sent along: a detached mount, not a tmpfs
 };
 
 /// A proc of the sandbox's own pid namespace.

@@ -39,20 +39,6 @@ Diagnostic at_origin(const Profile& profile, std::string_view key, std::string m
   return diagnostic;
 }
 
-/// Files live on a tmpfs, whose pages count as memory: a larger disk would end in the OOM killer.
-void check_disk(const Profile& profile, std::vector<Diagnostic>& found) {
-  const Limits& limits = profile.limits;
-  if (!limits.disk || !limits.memory || limits.disk->v <= limits.memory->v) return;
-  found.push_back(at_origin(profile,
-                            profile.is_explicit("limits.memory") ? "limits.memory" : "limits.disk",
-                            text::cat("limits.disk (",
-                                      to_string(*limits.disk),
-                                      ") is larger than limits.memory (",
-                                      to_string(*limits.memory),
-                                      "): files count as memory here, so raise limits.memory or "
-                                      "lower limits.disk")));
-}
-
 void check_language(const Profile& profile, std::vector<Diagnostic>& found) {
   const Language& language = profile.language;
   if (!language.interpreter.empty() && language.interpreter.front().empty()) {
@@ -109,7 +95,6 @@ void check_live_sources(const Profile& profile, std::vector<Diagnostic>& found) 
 std::vector<Diagnostic> check_whole(const Profile& profile,
                                     const std::vector<std::string>& private_dirs) {
   std::vector<Diagnostic> found;
-  check_disk(profile, found);
   check_language(profile, found);
   check_private(profile, private_dirs, found);
   check_live_sources(profile, found);

@@ -11,6 +11,7 @@
 #include "core/run/job.h"
 
 #include <fcntl.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -116,7 +117,17 @@ JobEnd Job::run(backend::Plan& plan, std::shared_ptr<backend::HeadStart> head) {
   }
   end_.facts.oom_kills = end_.final.oom_kills;
   end_.facts.pids_denied = end_.final.pids_denied;
+  look_at_disk();
   return std::move(end_);
+}
+
+/// What the job left of its disk. A program that gave space back before it ended is not noticed.
+void Job::look_at_disk() {
+  constexpr std::uint64_t kLeast = 16 * 4096;  // ext4 keeps a few blocks for its own trees
+  struct statvfs info {};
+  if (work_dir() < 0 || ::fstatvfs(work_dir(), &info) != 0) return;
+  end_.facts.disk_is_full = std::uint64_t{info.f_bavail} * info.f_frsize < kLeast;
+  end_.facts.inodes_are_up = info.f_ffree == 0;
 }
 
 void Job::start() {

@@ -66,6 +66,7 @@ class Job {
   void on_signal(int signo);
   void on_timeout();
   void watch_cpu_time();
+  void look_at_disk();
   bool was_asked_to_end() const;
   void ask_to_end(int signo);
   void on_end();

@@ -190,7 +190,28 @@ Collected collect(const Options& options, const Prepared& prepared, Job& job) {
   return collected;
 }
 
-Failure limit_failure(const profile::Profile& profile, std::string_view limit) {
+Failure disk_failure(std::string_view limit, const std::vector<confine::InForce>& in_force) {
+  const bool is_disk = limit == "disk";
+  std::string value;
+  for (const confine::InForce& held : in_force) {
+    if (held.limit != limit) continue;
+    const auto bytes = parse_count(held.value);
+    value = text::cat(" of ", is_disk && bytes.ok() ? to_string(Bytes{bytes.value()}) : held.value);
+  }
+  if (!is_disk) {
+    return {.code = "inodes_limit",
+            .message = text::cat("the limit on files", value, " was hit: new ones were refused"),
+            .fix = "allow more with --inodes (limits.inodes)"};
+  }
+  return {.code = "disk_full",
+          .message = text::cat("the disk", value, " was full at the end"),
+          .fix = "give it more with --disk (limits.disk); up to --memory files are kept in memory"};
+}
+
+Failure limit_failure(const profile::Profile& profile,
+                      std::string_view limit,
+                      const std::vector<confine::InForce>& in_force) {
+  if (limit == "disk" || limit == "inodes") return disk_failure(limit, in_force);
   const bool is_memory = limit == "memory";
   std::string value;
   if (is_memory && profile.limits.memory.has_value()) value = to_string(*profile.limits.memory);
@@ -234,7 +255,7 @@ std::optional<Failure> failure_of(const Report& report,
                                           " was reached"),
                      .fix = "give it more with --timeout (limits.timeout)"};
     case supervise::Cause::kOom:
-      return limit_failure(profile, "memory");
+      return limit_failure(profile, "memory", {});
     case supervise::Cause::kCpuLimit:
       return Failure{.code = "cpu_limit",
                      .message = text::cat("the CPU time limit of ",
@@ -245,10 +266,11 @@ std::optional<Failure> failure_of(const Report& report,
       return Failure{.code = "required_missing",
                      .message = text::cat("no artifact matches ", text::join(missing, ", ")),
                      .fix = "have the program write it into /work, or drop --require"};
+    case supervise::Cause::kDiskFull:
     case supervise::Cause::kExited:
     case supervise::Cause::kSignal:
       if (report.exit_status != 0 && !outcome.limit_hit.empty()) {
-        return limit_failure(profile, outcome.limit_hit);
+        return limit_failure(profile, outcome.limit_hit, prepared.plan->limits());
       }
       return std::nullopt;
     default:
@@ -348,7 +370,7 @@ Report run_prepared(const Options& options, Prepared& prepared) {
   report.limits = prepared.plan->limits();
   add_own_limits(prepared.profile.limits, report.limits);
   if (!report.failure.has_value() && !report.outcome.limit_hit.empty()) {
-    warn(options, limit_failure(prepared.profile, report.outcome.limit_hit).message);
+    warn(options, limit_failure(prepared.profile, report.outcome.limit_hit, report.limits).message);
   }
   warn_about_output(options, report, to_string(prepared.profile.limits.output.value_or(Bytes{0})));
   write_status(options, report);

@@ -91,6 +91,8 @@ std::string signal_name(int signo) {
 Outcome classify(const EndFacts& facts) {
   Outcome outcome;
   if (facts.wait_status.has_value()) outcome = from_status(*facts.wait_status);
+  if (facts.inodes_are_up) outcome.limit_hit = "inodes";
+  if (facts.disk_is_full) outcome.limit_hit = "disk";
   if (facts.pids_denied > 0) outcome.limit_hit = "pids";
   if (facts.oom_kills > 0) outcome.limit_hit = "memory";
   // What we did ourselves, or what broke, wins over what a status looks like.
@@ -114,6 +116,9 @@ Outcome classify(const EndFacts& facts) {
     outcome.limit_hit = limit_hit;
   } else if (outcome.cause == Cause::kSignal && outcome.signal == SIGKILL && facts.oom_kills > 0) {
     outcome.cause = Cause::kOom;
+  } else if ((facts.disk_is_full || facts.inodes_are_up) &&
+             (outcome.signal != 0 || outcome.exit_code != 0)) {
+    outcome.cause = Cause::kDiskFull;
   } else if (facts.required_missing && outcome.cause == Cause::kExited && outcome.exit_code == 0) {
     outcome.cause = Cause::kPolicyDenied;
   }
@@ -135,6 +140,7 @@ int exit_status(const Outcome& outcome) {
     case Cause::kUsage:
       return kExitUsage;
     case Cause::kDiskFull:
+      return outcome.signal != 0 ? kExitSignalBase + outcome.signal : outcome.exit_code;
     case Cause::kOutputLimit:
     case Cause::kPolicyDenied:
     case Cause::kSandboxError:

@@ -33,7 +33,7 @@ struct Outcome {
   int exit_code = 0;  ///< the program's own, when it exited; 126/127 when it could not be started
   int signal = 0;     ///< the signal that ended it (kSignal, kOom, kTimeout), or that we received
   std::optional<Error> error;  ///< set for kSandboxError, kUsage and for 126/127
-  std::string limit_hit;       ///< "memory" or "pids" when a limit was met, whatever the cause
+  std::string limit_hit;       ///< "memory", "pids", "disk" or "inodes": met, whatever the cause
 };
 
 /// What is known at the end of a job; classify() decides from it alone.
@@ -50,6 +50,8 @@ struct EndFacts {
   bool required_missing = false;
   uint64_t oom_kills = 0;
   uint64_t pids_denied = 0;
+  bool disk_is_full = false;   ///< no space was left for files at the end
+  bool inodes_are_up = false;  ///< no more files could be made at the end
 };
 
 /// Pure: from facts to outcome.

@@ -51,7 +51,7 @@ struct Row {
   Probe probe;
 };
 
-constexpr std::array<Row, 23> kProbes{{
+constexpr std::array<Row, 24> kProbes{{
     {"root", [] { return ::geteuid() == 0; }},
     {"user", [] { return test_user().uid != 0; }},
     {"second-user", [] { return ::geteuid() == 0 && other_user().uid != 0; }},
@@ -61,6 +61,10 @@ constexpr std::array<Row, 23> kProbes{{
     {"no-cgroup-memory", [] { return !cgroup_writable("memory"); }},
     {"cgroup-user", [] { return std::getenv("SBX_TEST_DELEGATED") != nullptr; }},
     {"cgroup-v2", [] { return exists("/sys/fs/cgroup/cgroup.controllers"); }},
+    {"loop",
+     [] {
+       return ::access("/dev/loop-control", R_OK | W_OK) == 0 && runnable("/usr/sbin/mkfs.ext4");
+     }},
     {"python", [] { return runnable("/usr/bin/python3"); }},
     {"pandas",
      [] {

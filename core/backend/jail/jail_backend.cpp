@@ -54,6 +54,10 @@ Result<JailFacts> look(const backend::LaunchRequest& request) {
   facts.nproc_is_per_userns = host.kernel() >= kNprocPerUserns;
   struct sysinfo info {};
   if (::sysinfo(&info) == 0) facts.memory_total = uint64_t{info.totalram} * info.mem_unit;
+  const profile::Limits& limits = request.profile->limits;
+  if (limits.disk.has_value() || limits.inodes.has_value()) {
+    facts.images = confine::probe_disk_images();
+  }
   const auto& cgroups = host.cgroups();
   if (!cgroups.ok()) return cgroups.error();
   facts.cgroups = cgroups.value();

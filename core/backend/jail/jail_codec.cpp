@@ -54,6 +54,7 @@ struct StepWriter {
       w.u32(dir.mode);
       w.i32(dir.owner);
     }
+    w.i32(s.source_fd);
   }
   void operator()(const confine::Proc& s) const { w.str(s.path); }
   void operator()(const confine::DevPts& s) const { w.str(s.path); }
@@ -107,6 +108,7 @@ void read_into(Reader& r, confine::Scratch& s) {
     dir.owner = r.i32();
     s.dirs.push_back(std::move(dir));
   }
+  s.source_fd = r.i32();
 }
 void read_into(Reader& r, confine::Proc& s) {
   s.path = r.str();

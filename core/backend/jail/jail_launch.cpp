@@ -33,6 +33,7 @@
 #include "core/backend/jail/host_tree.h"
 #include "core/backend/jail/jail_codec.h"
 #include "core/backend/jail/jail_init.h"
+#include "core/backend/jail/jail_limits.h"
 #include "core/backend/jail/kept_root.h"
 #include "core/backend/jail/tree_builder.h"
 #include "core/base/sys.h"
@@ -348,28 +349,6 @@ Status send_setup(ipc::Channel& channel,
       channel, ipc::Setup{ipc::kProtocolVersion, encode_init_plan(init, plan.steps)}, fds);
 }
 
-/// On a host with v2 alone, the group that PID 1 starts in: joining one later waits for RCU (11
-/// ms).
-confine::Cgroup group_ahead() {
-  if (!confine::is_unified_hierarchy()) return {};
-  const auto layout = confine::probe_cgroups();
-  const auto id = confine::cgroup_id();
-  if (!layout.ok() || !id.ok()) return {};
-  return confine::Cgroup::create_ahead(layout.value(), id.value());
-}
-
-/// Sets the plan's limits; nothing of the job runs before this has succeeded.
-Status limit(Jail& jail, const JailPlan& plan) {
-  if (jail.cgroup().join_dir() < 0) {
-    SBX_ASSIGN(confine::Cgroup cgroup, confine::Cgroup::create(plan.layout, plan.cgroup));
-    jail.hold(std::move(cgroup));
-    return {};
-  }
-  confine::CgroupRequest request = plan.cgroup;
-  request.own_processes = 1;
-  return jail.cgroup().limit(plan.layout, request);
-}
-
 /// The base with a kept root in place of the steps that would make it, and the mount of that root
 /// where PID 1's ids could not open it. Where there can be none the steps stay as they are: the
 /// root is a tmpfs then, and all that is lost is time.
@@ -452,7 +431,7 @@ Result<BegunPtr> begin(const JailBasics& basics, InitMode init, const BaseChoice
 
 Result<std::unique_ptr<backend::Sandbox>> launch(JailPlan& plan, BegunPtr begun) {
   std::unique_ptr<Jail> jail = begun->take();
-  SBX_TRY(limit(*jail, plan));
+  SBX_TRY(set_limits(jail->cgroup(), plan));
   for (const confine::InForce& held : jail->cgroup().in_force()) {
     for (confine::InForce& expected : plan.expected) {
       if (expected.limit == held.limit) expected = held;
@@ -461,6 +440,11 @@ Result<std::unique_ptr<backend::Sandbox>> launch(JailPlan& plan, BegunPtr begun)
   const std::optional<confine::IdRange>& range = jail->range();
   const uint32_t job_host_id = range.has_value() ? range->base() + kJobId : plan.basics.own_uid;
   SBX_ASSIGN(OpenedSources sources, open_sources(plan, job_host_id));
+  if (plan.image.has_value()) {
+    plan.image->owner = range.has_value() ? range->base() : plan.basics.own_uid;
+    sources.mounts.emplace_back();
+    SBX_ASSIGN(sources.mounts.back(), confine::make_disk_image(*plan.image));
+  }
   SBX_TRY(send_setup(jail->channel(), plan, jail->cgroup().join_fds(), range, sources.mounts));
   jail->set_copies(std::move(sources.copies));
   return std::unique_ptr<backend::Sandbox>(std::move(jail));

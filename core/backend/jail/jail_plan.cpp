@@ -15,6 +15,7 @@
 #include "core/backend/jail/base_plan.h"
 #include "core/base/text.h"
 #include "core/confine/caps.h"
+#include "core/confine/disk_plan.h"
 #include "core/confine/limit_plan.h"
 
 namespace sbx::jail {
@@ -25,9 +26,6 @@ using confine::Bind;
 using confine::BindKind;
 using confine::BindMode;
 
-constexpr Bytes kDefaultScratch{uint64_t{1} << 30};
-constexpr uint64_t kBytesPerInode = 4096;
-constexpr uint64_t kMinInodes = 4096;
 constexpr int kCapabilityCount = 64;
 
 // Without capabilities only sysctls of the sandbox's own namespaces could be written at all.
@@ -65,23 +63,23 @@ class Planner {
   void add_workdir();
   void freeze_proc();
   Status decide_limits();
+  Status decide_disk();
+  void point_to_image();
 
   const backend::LaunchRequest& request_;
   const profile::Profile& profile_;
   const JailFacts& facts_;
   TreeBuilder builder_;
   size_t base_size_ = 0;
+  confine::DiskPlan disk_;
   JailPlan plan_;
 };
 
 void Planner::add_scratch() {
-  // Pages of a tmpfs count as memory, so a larger scratch space could never be filled.
-  Bytes size = profile_.limits.disk.value_or(profile_.limits.memory.value_or(kDefaultScratch));
-  if (facts_.memory_total != 0) size.v = std::min(size.v, facts_.memory_total);
   const int32_t owner = facts_.basics.has_id_range ? int32_t{kJobId} : confine::kKeepOwner;
   confine::Scratch scratch;
-  scratch.size = size;
-  scratch.inodes = std::max(size.v / kBytesPerInode, kMinInodes);
+  scratch.size = disk_.size;
+  scratch.inodes = disk_.inodes;
   scratch.dirs = {{"/work", 0755, owner},
                   {"/tmp", 01777, confine::kKeepOwner},
                   {"/dev/shm", 01777, confine::kKeepOwner},
@@ -198,22 +196,42 @@ Status Planner::decide_limits() {
   wishes.best_effort = limits.best_effort;
   wishes.nproc_is_per_userns = facts_.nproc_is_per_userns;
   SBX_ASSIGN(confine::LimitPlan decided, confine::plan_limits(wishes, facts_.cgroups));
-  if (limits.disk.has_value() && limits.memory.has_value() && limits.memory->v < limits.disk->v) {
-    return Error(Errc::kUnsupported,
-                 text::cat("limits.disk ",
-                           to_string(*limits.disk),
-                           " is above limits.memory ",
-                           to_string(*limits.memory),
-                           ": the files of a run are kept in memory and count as such"))
-        .with_hint("raise --memory to at least the value of --disk");
-  }
   plan_.cgroup = std::move(decided.cgroup);
   plan_.cgroup.id = request_.id;
   plan_.cpu_time = decided.cpu_time;
   plan_.expected = std::move(decided.expected);
   plan_.warnings = std::move(decided.warnings);
   plan_.rules.rlimits = confine::prepare_rlimits(decided.rlimits);
+  return decide_disk();
+}
+
+Status Planner::decide_disk() {
+  const profile::Limits& limits = profile_.limits;
+  confine::DiskWishes wishes;
+  wishes.disk = {limits.disk, profile_.is_explicit("limits.disk")};
+  wishes.inodes = {limits.inodes, profile_.is_explicit("limits.inodes")};
+  wishes.memory = limits.memory;
+  wishes.memory_total.v = facts_.memory_total;
+  wishes.best_effort = limits.best_effort;
+  wishes.has_images = facts_.images.is_able;
+  wishes.no_images_cause = facts_.images.cause;
+  wishes.no_images_fix = facts_.images.fix;
+  SBX_ASSIGN(disk_, confine::plan_disk(wishes));
+  plan_.expected.insert(plan_.expected.end(), disk_.expected.begin(), disk_.expected.end());
+  plan_.warnings.insert(plan_.warnings.end(), disk_.warnings.begin(), disk_.warnings.end());
+  if (disk_.place == confine::DiskPlace::kImage) {
+    plan_.image = confine::DiskImageRequest{request_.state_dir, disk_.size, disk_.inodes, 0};
+  }
   return {};
+}
+
+/// The image comes behind all other sources.
+void Planner::point_to_image() {
+  for (confine::Step& step : plan_.steps) {
+    if (auto* scratch = std::get_if<confine::Scratch>(&step)) {
+      scratch->source_fd = static_cast<int32_t>(plan_.sources.size());
+    }
+  }
 }
 
 Result<JailPlan> Planner::make() {
@@ -241,6 +259,7 @@ Result<JailPlan> Planner::make() {
   plan_.steps = builder_.take();
   plan_.steps.erase(plan_.steps.begin(),
                     plan_.steps.begin() + static_cast<std::ptrdiff_t>(base_size_));
+  if (plan_.image.has_value()) point_to_image();
   return std::move(plan_);
 }
 

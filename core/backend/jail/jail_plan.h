@@ -13,6 +13,7 @@
 #include "core/base/result.h"
 #include "core/confine/cgroup.h"
 #include "core/confine/cgroup_layout.h"
+#include "core/confine/disk_image.h"
 #include "core/confine/mount_op.h"
 
 namespace sbx::jail {
@@ -33,8 +34,9 @@ struct JailBasics {
 /// What the plan depends on besides the request.
 struct JailFacts {
   JailBasics basics;
-  bool nproc_is_per_userns = true;  ///< Linux 5.14
-  uint64_t memory_total = 0;        ///< bytes of RAM, bounds the scratch space
+  bool nproc_is_per_userns = true;   ///< Linux 5.14
+  uint64_t memory_total = 0;         ///< bytes of RAM, bounds the scratch space
+  confine::DiskImageAbility images;  ///< whether a disk larger than the memory can be kept
   confine::CgroupLayout cgroups;
   HostTree tree;                   ///< needed to place mounts; may be empty when there are none
   std::vector<bool> mount_is_dir;  ///< of profile.mounts, in their order
@@ -70,6 +72,7 @@ struct JailPlan {
   bool needs_own_root = false;       ///< `steps` make something in the root: see kept_root.h
   std::vector<confine::Step> steps;  ///< after those of add_base(), which go ahead with Begin
   std::vector<SourceMount> sources;
+  std::optional<confine::DiskImageRequest> image;  ///< holds the scratch space; owner not yet known
   std::vector<backend::InputMount> inputs;
   agent::PayloadRules rules;
   confine::CgroupRequest cgroup;

@@ -143,15 +143,23 @@ TEST_CASE("jail plan: two things at one place inside are refused") {
   CHECK(plan.error().message().find("/work/main.py") != std::string::npos);
 }
 
-TEST_CASE("jail plan: a disk larger than the memory is refused, since files count as memory") {
+TEST_CASE("jail plan: a disk larger than the memory needs an image, or is refused") {
   Case c;
-  c.profile.limits.best_effort = true;
+  c.profile.origins["limits.disk"] = {profile::Layer::kFlag, "--disk"};
   c.profile.limits.memory = Bytes{64 << 20};
   c.profile.limits.disk = Bytes{65 << 20};
   const auto plan = c.plan();
   REQUIRE_FALSE(plan.ok());
   CHECK(plan.error().code() == Errc::kUnsupported);
   CHECK_FALSE(plan.error().hint().empty());
+  c.facts.images.is_able = true;
+  c.request.state_dir = "/state";
+  const auto with_image = c.plan();
+  REQUIRE(with_image.ok());
+  REQUIRE(with_image.value().image.has_value());
+  CHECK(with_image.value().image->dir == "/state");
+  CHECK(with_image.value().image->size == Bytes{65 << 20});
+  CHECK(c.text().find("scratch image size 65M") != std::string::npos);
 }
 
 TEST_CASE("jail plan: an explicit limit that nothing can hold is refused with a fix") {
