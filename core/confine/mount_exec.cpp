@@ -278,6 +278,12 @@ Status MountExecutor::run(const DevPts& step) {
   return attach(mount.get(), step.path);
 }
 
+/// Rooted where our cgroup namespace is (cgroup_namespaces(7)): it was made in the job's own group.
+Status MountExecutor::run(const ShowCgroup& step) {
+  SBX_ASSIGN(const UniqueFd mount, new_mount("cgroup2", {}, kQuiet | MOUNT_ATTR_RDONLY));
+  return attach(mount.get(), step.path);
+}
+
 /// The cover of a file is a clone of the sandbox's own null device, whose type was checked.
 Status MountExecutor::run(const Mask& step) {
   const std::string name = relative(step.path);

@@ -63,6 +63,7 @@ class MountExecutor {
   Status run(const Hostname& step);
   Status run(const Loopback& step);
   Status run(const EnterRoot& step);
+  Status run(const ShowCgroup& step);
 
   Result<int> received(int32_t source_fd, const std::string& source) const;
   Result<UniqueFd> scratch_mount(const Scratch& step) const;

@@ -87,6 +87,7 @@ struct ToText {
     return text::cat("hostname ", text::escape(s.name));
   }
   std::string operator()(const Loopback& /*s*/) const { return "loopback up"; }
+  std::string operator()(const ShowCgroup& s) const { return text::cat("cgroup2 on ", s.path); }
   std::string operator()(const EnterRoot& /*s*/) const { return "enter root"; }
 };
 

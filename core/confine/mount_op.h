@@ -110,6 +110,11 @@ struct Loopback {};
 /// Makes the new root read-only, enters it and drops the host's tree. Last step.
 struct EnterRoot {};
 
+/// The sandbox's own part of the host's cgroup v2 tree, read-only. PID 1 was cloned into it.
+struct ShowCgroup {
+  std::string path;
+};
+
 using Step = std::variant<NewRoot,
                           MakeDir,
                           MakeFile,
@@ -124,7 +129,8 @@ using Step = std::variant<NewRoot,
                           Hostname,
                           Loopback,
                           EnterRoot,
-                          KeptRoot>;
+                          KeptRoot,
+                          ShowCgroup>;
 
 /// One line, without line feed; inside-controlled bytes escaped.
 std::string to_text(const Step& step);

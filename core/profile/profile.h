@@ -57,6 +57,7 @@ struct Limits {
   std::optional<Bytes> disk;                // /work, /tmp, /dev/shm and home together
   std::optional<std::uint64_t> inodes;      // files and directories there
   std::optional<std::uint32_t> cpu_millis;  // 1500 is 1.5 CPUs (key: limits.cpus)
+  bool visible = false;                     // show memory and cpus inside even when only shipped
   bool best_effort = false;                 // run even where a limit cannot be enforced
 };
 

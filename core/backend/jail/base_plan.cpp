@@ -104,6 +104,11 @@ Status add_base(TreeBuilder& builder, const HostTree& tree, const BaseContent& c
   for (const std::string_view dir : {"/work", "/tmp", "/home", "/home/sbx", "/var", "/run"}) {
     builder.add_dir(std::string(dir));
   }
+  // Places for the job's cgroups, empty unless limits are shown.
+  for (const std::string_view dir :
+       {"/sys", "/sys/fs", "/sys/fs/cgroup", "/sys/fs/cgroup/cpu", "/sys/fs/cgroup/memory"}) {
+    builder.add_dir(std::string(dir));
+  }
   builder.add_link("/var/tmp", "/tmp");
   for (const backend::InputFile& file : content.files) {
     SBX_TRY(builder.add_file(file.path, file.content));

@@ -63,6 +63,7 @@ struct StepWriter {
   void operator()(const confine::ForbidUserNamespaces& /*s*/) const {}
   void operator()(const confine::Hostname& s) const { w.str(s.name); }
   void operator()(const confine::Loopback& /*s*/) const {}
+  void operator()(const confine::ShowCgroup& s) const { w.str(s.path); }
   void operator()(const confine::EnterRoot& /*s*/) const {}
   void operator()(const confine::KeptRoot& s) const {
     w.str(s.source);
@@ -132,6 +133,9 @@ void read_into(Reader& r, confine::KeptRoot& s) {
   s.source = r.str();
   s.source_fd = r.i32();
   s.dirs = r.list();
+}
+void read_into(Reader& r, confine::ShowCgroup& s) {
+  s.path = r.str();
 }
 
 template <size_t I = 0>

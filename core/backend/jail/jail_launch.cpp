@@ -70,12 +70,13 @@ class Link final : public backend::AgentLink {
 
 class Jail final : public backend::Sandbox {
  public:
-  Jail(ipc::Channel channel, UniqueFd pidfd)
-      : link_(std::move(channel)), pidfd_(std::move(pidfd)) {}
+  Jail(ipc::Channel channel, pid_t pid, UniqueFd pidfd)
+      : link_(std::move(channel)), pid_(pid), pidfd_(std::move(pidfd)) {}
   ~Jail() override { (void)finish(); }
 
   backend::AgentLink& agent() override { return link_; }
   int exit_fd() const override { return pidfd_.get(); }
+  pid_t pid() const { return pid_; }
   int64_t stream_owner() const override { return stream_owner_; }
   Status kill() override;
   Result<uint64_t> cpu_time() const override { return cgroup_.cpu_time(); }
@@ -98,6 +99,7 @@ class Jail final : public backend::Sandbox {
   Status settle_cgroup();
 
   Link link_;
+  pid_t pid_;
   UniqueFd pidfd_;
   confine::Cgroup cgroup_;
   std::optional<confine::IdRange> range_;
@@ -412,7 +414,7 @@ Result<BegunPtr> begin(const JailBasics& basics, InitMode init, const BaseChoice
   }
   SBX_ASSIGN(Child child, std::move(cloned));
   ipc::Channel channel(std::move(child.link), ipc::Side::kHost);
-  auto jail = std::make_unique<Jail>(std::move(channel), std::move(child.pidfd));
+  auto jail = std::make_unique<Jail>(std::move(channel), child.pid, std::move(child.pidfd));
   jail->hold(std::move(group));
   if (basics.has_id_range) {
     SBX_ASSIGN(const std::string dir, host::id_claim_dir());
@@ -432,6 +434,7 @@ Result<BegunPtr> begin(const JailBasics& basics, InitMode init, const BaseChoice
 Result<std::unique_ptr<backend::Sandbox>> launch(JailPlan& plan, BegunPtr begun) {
   std::unique_ptr<Jail> jail = begun->take();
   SBX_TRY(set_limits(jail->cgroup(), plan));
+  show_limits(jail->cgroup(), jail->pid(), plan);
   for (const confine::InForce& held : jail->cgroup().in_force()) {
     for (confine::InForce& expected : plan.expected) {
       if (expected.limit == held.limit) expected = held;

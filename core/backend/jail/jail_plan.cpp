@@ -3,8 +3,9 @@
 // Theory of operation. After the base (base_plan.h), in an order that is security:
 //   1. the scratch space, the only thing the job may write
 //   2. what the user adds: files of sbx's own, inputs, mounts; parents before children
-//   3. no further user namespaces; then what of proc can be written becomes read-only
-//   4. the host name; the root becomes read-only and is entered; the host's tree goes.
+//   3. what it may see of its cgroups, read-only
+//   4. no further user namespaces; then what of proc can be written becomes read-only
+//   5. the host name; the root becomes read-only and is entered; the host's tree goes.
 #include "core/backend/jail/jail_plan.h"
 
 #include <algorithm>
@@ -61,6 +62,7 @@ class Planner {
   Status add_inputs();
   Status add_mounts();
   void add_workdir();
+  Status add_cgroup_view();
   void freeze_proc();
   Status decide_limits();
   Status decide_disk();
@@ -174,6 +176,36 @@ void Planner::add_workdir() {
   if (builder_.is_jobs(profile_.workdir)) builder_.add_parents(profile_.workdir + "/.");
 }
 
+/// Runtimes size their heaps and pools by what they read here (JVM, Node, Go). Costs a mount or
+/// two, so only where somebody asked for a limit or the profile says so. Not where the job could
+/// make it writable: then its owner could lift its limits.
+Status Planner::add_cgroup_view() {
+  const bool is_wanted = profile_.limits.visible || profile_.is_explicit("limits.memory") ||
+                         profile_.is_explicit("limits.cpus");
+  if (!is_wanted || profile_.nesting || plan_.rules.capabilities != 0) return {};
+  struct View {
+    const confine::ControllerPlace* place;
+    bool is_limited;
+    const char* path;
+  };
+  for (const View& view :
+       {View{&facts_.cgroups.memory, plan_.cgroup.memory.has_value(), "/sys/fs/cgroup/memory"},
+        View{&facts_.cgroups.cpu, plan_.cgroup.cpu_millis.has_value(), "/sys/fs/cgroup/cpu"}}) {
+    if (!view.is_limited) continue;
+    if (view.place->version == confine::CgroupVersion::kV2) {
+      builder_.add(confine::ShowCgroup{"/sys/fs/cgroup"});
+      return {};
+    }
+    // v1 hierarchies have no view of a part: the group's own directory is bound, which a cgroup
+    // namespace shows under the same name in /proc/self/cgroup and mountinfo.
+    Bind bind;
+    bind.source = text::cat(view.place->dir, "/sbx-", request_.id);
+    bind.path = view.path;
+    SBX_TRY(builder_.add_bind(std::move(bind)));
+  }
+  return {};
+}
+
 void Planner::freeze_proc() {
   if (!profile_.nesting) builder_.add(confine::ForbidUserNamespaces{});
   for (const std::string_view path : kFrozen) {
@@ -199,6 +231,7 @@ Status Planner::decide_limits() {
   plan_.cgroup = std::move(decided.cgroup);
   plan_.cgroup.id = request_.id;
   plan_.cpu_time = decided.cpu_time;
+  plan_.cpu_millis = limits.cpu_millis;
   plan_.expected = std::move(decided.expected);
   plan_.warnings = std::move(decided.warnings);
   plan_.rules.rlimits = confine::prepare_rlimits(decided.rlimits);
@@ -252,6 +285,7 @@ Result<JailPlan> Planner::make() {
   SBX_TRY(add_inputs());
   SBX_TRY(add_mounts());
   add_workdir();
+  SBX_TRY(add_cgroup_view());
   freeze_proc();
   builder_.add(confine::Hostname{profile_.hostname});
   builder_.add(confine::EnterRoot{});

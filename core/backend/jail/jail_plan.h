@@ -77,7 +77,8 @@ struct JailPlan {
   agent::PayloadRules rules;
   confine::CgroupRequest cgroup;
   confine::CgroupLayout layout;
-  std::optional<Millis> cpu_time;  ///< for the supervisor to hold the job to
+  std::optional<uint32_t> cpu_millis;  ///< the processors that programs inside are to count
+  std::optional<Millis> cpu_time;      ///< for the supervisor to hold the job to
   std::vector<confine::InForce> expected;
   std::vector<std::string> warnings;
 };

@@ -35,7 +35,8 @@ jail::InitPlan full_plan() {
       confine::Hostname{"h"},
       confine::Loopback{},
       confine::EnterRoot{},
-      confine::KeptRoot{"/run/sbx/roots/x", 0, {"", "/etc"}}};
+      confine::KeptRoot{"/run/sbx/roots/x", 0, {"", "/etc"}},
+      confine::ShowCgroup{"/sys/fs/cgroup"}};
   return plan;
 }
 
