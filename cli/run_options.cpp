@@ -28,10 +28,7 @@ Error usage(std::string message, std::string hint = {}) {
 }
 
 /// Flags that set one key of the profile to their value as it stands.
-struct KeyFlag {
-  std::string_view flag;
-  std::string_view key;
-};
+using KeyFlag = run::KeyField;
 constexpr std::array<KeyFlag, 11> kKeyFlags = {{
     {"isolation", "isolation"},
     {"workdir", "workdir"},
@@ -136,9 +133,9 @@ Result<std::vector<Override>> overrides_of(const Invocation& given) {
     out.push_back(std::move(set));
   }
   for (const KeyFlag& row : kKeyFlags) {
-    const std::string* value = given.last(row.flag);
+    const std::string* value = given.last(row.name);
     if (value == nullptr) continue;
-    out.push_back({std::string(row.key), *value, spelled(*given.verb().find(row.flag))});
+    out.push_back({std::string(row.key), *value, spelled(*given.verb().find(row.name))});
   }
   for (const std::string& text : given.all("env")) {
     SBX_ASSIGN(Override variable, set_variable(text));
@@ -148,6 +145,10 @@ Result<std::vector<Override>> overrides_of(const Invocation& given) {
     out.push_back({"mounts", text, "-v/--mount", Override::Mode::kAdd});
   }
   return out;
+}
+
+std::span<const run::KeyField> key_fields() {
+  return kKeyFlags;
 }
 
 Result<int> status_fd_of(const std::string& value) {
@@ -187,27 +188,33 @@ Status set_log_level(const Invocation& given) {
   return {};
 }
 
-Result<run::Options> options_of(const Invocation& given) {
+Result<run::Options> common_options_of(const Invocation& given) {
   SBX_TRY(set_log_level(given));
   run::Options options;
-  SBX_ASSIGN(options.program, program_of(given));
-  SBX_TRY(check_combinations(given, options.program));
   if (const std::string* name = given.last("profile")) options.profile = *name;
   SBX_ASSIGN(options.overrides, overrides_of(given));
   options.allow_outside = given.has("allow-outside");
   options.inputs = given.all("in");
-  if (const std::string* target = given.last("out")) options.out = *target;
   options.require = given.all("require");
+  SBX_ASSIGN(Directories dirs, directories(State::kIfPossible));
+  options.state_dir = std::move(dirs.state);
+  options.private_dirs = std::move(dirs.all);
+  if (!given.has("quiet")) options.warn = print_warning;
+  return options;
+}
+
+Result<run::Options> options_of(const Invocation& given) {
+  SBX_ASSIGN(run::Program program, program_of(given));
+  SBX_TRY(check_combinations(given, program));
+  SBX_ASSIGN(run::Options options, common_options_of(given));
+  options.program = std::move(program);
+  if (const std::string* target = given.last("out")) options.out = *target;
   options.tty = given.has("tty");
   options.want_stdin = given.has("stdin");
   options.capture = given.has("json");
   if (const std::string* fd = given.last("status-fd")) {
     SBX_ASSIGN(options.status_fd, status_fd_of(*fd));
   }
-  SBX_ASSIGN(Directories dirs, directories(State::kIfPossible));
-  options.state_dir = std::move(dirs.state);
-  options.private_dirs = std::move(dirs.all);
-  if (!given.has("quiet")) options.warn = print_warning;
   return options;
 }
 

@@ -11,8 +11,9 @@
 namespace sbx::cli {
 namespace {
 
-constexpr std::array<const Verb*, 11> kVerbs = {
+constexpr std::array<const Verb*, 12> kVerbs = {
     &kRunVerb,
+    &kBatchVerb,
     &kProfileLsVerb,
     &kProfileShowVerb,
     &kProfileCheckVerb,

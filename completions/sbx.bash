@@ -1,13 +1,18 @@
 # bash completion for sbx. Works with and without the bash-completion package.
 # The sections between "# verb:" lines are compared with the table of verbs by a test.
 
-_sbx_verbs='run profile doctor gc help version --help --version'
+_sbx_verbs='run batch profile doctor gc help version --help --version'
 _sbx_profile_verbs='ls show check explain schema trust --help'
 
 # verb: run
 _sbx_run='-p --profile -c --code --isolation --set --allow-outside -i --in -o --out --require
   -v --mount -e --env -w --workdir -t --tty --stdin -m --memory --pids --disk --inodes --cpus --timeout
   --cpu-time --output-limit --open-files --json --status-fd -q --quiet --log-level --dry-run -h --help'
+# verb: batch
+_sbx_batch='-j --jobs --results --resume --fail-fast --memory-total -q --quiet --log-level
+  -p --profile --isolation --set --allow-outside -i --in -o --out --require -v --mount -e --env
+  -w --workdir -m --memory --pids --disk --inodes --cpus --timeout --cpu-time
+  --output-limit --open-files -h --help'
 # verb: profile ls
 _sbx_profile_ls='--names --json -h --help'
 # verb: profile show
@@ -125,6 +130,30 @@ _sbx_complete_run() {
   fi
 }
 
+# The flags of batch whose value is the next word are run's, and a few more.
+_sbx_complete_batch() {
+  local cur=$1 prev=$2
+  if [[ $prev == = && ${COMP_WORDS[COMP_CWORD - 2]} == --* ]]; then
+    prev=${COMP_WORDS[COMP_CWORD - 2]}
+  elif [[ $cur == = && $prev == --* ]]; then
+    cur=
+  fi
+  case $prev in
+    -j | --jobs) COMPREPLY=() ;;
+    --results) _sbx_offer_files "$cur" ;;
+    --memory-total) _sbx_offer_value -m "$cur" ;;
+    *)
+      if _sbx_takes_value "$prev"; then
+        _sbx_offer_value "$prev" "$cur"
+      elif [[ $cur == -* ]]; then
+        _sbx_offer "$_sbx_batch" "$cur"
+      else
+        _sbx_offer_files "$cur"
+      fi
+      ;;
+  esac
+}
+
 _sbx_complete_profile() {
   local cur=$1 prev=$2 verb=${COMP_WORDS[2]}
   if ((COMP_CWORD == 2)); then
@@ -162,10 +191,11 @@ _sbx() {
   fi
   case ${COMP_WORDS[1]} in
     run) _sbx_complete_run "$cur" "$prev" ;;
+    batch) _sbx_complete_batch "$cur" "$prev" ;;
     profile) _sbx_complete_profile "$cur" "$prev" ;;
     help)
       if ((COMP_CWORD == 2)); then
-        _sbx_offer "run profile doctor gc help version $_sbx_help" "$cur"
+        _sbx_offer "run batch profile doctor gc help version $_sbx_help" "$cur"
       elif [[ ${COMP_WORDS[2]} == profile ]]; then
         _sbx_offer "${_sbx_profile_verbs% --help}" "$cur"
       fi

@@ -70,7 +70,7 @@ Error as_usage(Error error) {
     if (auto sbx_try_ = (expr); !sbx_try_.ok()) return as_usage(std::move(sbx_try_).error()); \
   } while (false)
 
-Status load_profile(const Options& options, Prepared& prepared, std::vector<std::string>& argv) {
+Result<profile::Profile> read_profile(const Options& options, Script& script) {
   profile::LoadRequest request;
   request.name_or_path = options.profile;
   request.overrides = options.overrides;
@@ -78,14 +78,18 @@ Status load_profile(const Options& options, Prepared& prepared, std::vector<std:
   request.state_dir = options.state_dir;
   request.private_dirs = options.private_dirs;
   request.allow_outside = options.allow_outside;
-  auto script = read_script(options, request);
-  if (!script.ok()) return as_usage(std::move(script).error());
-  if (!script.value().fallback.empty()) request.fallback = script.value().fallback;
-  auto loaded = profile::load(request);
+  SBX_ASSIGN(script, read_script(options, request));
+  if (!script.fallback.empty()) request.fallback = script.fallback;
+  return profile::load(request);
+}
+
+Status load_profile(const Options& options, Prepared& prepared, std::vector<std::string>& argv) {
+  Script script;
+  auto loaded = read_profile(options, script);
   if (!loaded.ok()) return as_usage(std::move(loaded).error());
   prepared.profile = std::move(loaded).value();
   prepared.inputs = Inputs(options.private_dirs);
-  auto placed = place_program(options.program, script.value(), prepared.profile, prepared.inputs);
+  auto placed = place_program(options.program, script, prepared.profile, prepared.inputs);
   if (!placed.ok()) return as_usage(std::move(placed).error());
   argv = std::move(placed).value();
   return {};
@@ -388,15 +392,14 @@ std::string quoted(const std::vector<std::string>& words) {
   return line;
 }
 
-/// What callers may have set otherwise, and what a program of ours never wants.
+}  // namespace
+
 void settle_signals() {
   ::signal(SIGPIPE, SIG_IGN);  // relays look at EPIPE instead
   ::signal(SIGXFSZ, SIG_IGN);  // and writers of files at EFBIG
   // Where the caller ignores it, the kernel reaps our children and no wait finds them (waitid(2)).
   ::signal(SIGCHLD, SIG_DFL);
 }
-
-}  // namespace
 
 std::shared_ptr<backend::HeadStart> begin(bool has_mounts) {
   settle_signals();
@@ -410,6 +413,12 @@ Report execute(const Options& options) {
   auto prepared = prepare(options);
   if (!prepared.ok()) return refused(options, prepared.error());
   return run_prepared(options, prepared.value());
+}
+
+Result<std::optional<Bytes>> memory_limit(const Options& options) {
+  Script script;
+  SBX_ASSIGN(const profile::Profile profile, read_profile(options, script));
+  return profile.limits.memory;
 }
 
 Result<std::string> plan_text(const Options& options) {

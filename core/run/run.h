@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/backend/backend.h"
@@ -12,6 +13,10 @@
 #include "core/run/report.h"
 
 namespace sbx::run {
+
+/// What callers may have set otherwise, and what a program of ours never wants. Part of begin() and
+/// execute(); for those who do more before.
+void settle_signals();
 
 /// Begins a sandbox for Options::head before anything else of the job is known: it comes to be
 /// while the command line is read. Letting go of it ends it. `has_mounts`: the command line seems
@@ -23,6 +28,10 @@ std::shared_ptr<backend::HeadStart> begin(bool has_mounts);
 /// `failure` says why. Writes the status line to Options::status_fd. Relays to our descriptors 1
 /// and 2, and from 0 with want_stdin. SIGINT, SIGTERM and SIGHUP end the job.
 Report execute(const Options& options);
+
+/// The memory limit that execute() would ask for; nullopt: none. The errors of a mistake in program
+/// or profile, as there. Starts nothing.
+Result<std::optional<Bytes>> memory_limit(const Options& options);
 
 /// What execute() would do, one line per step; starts nothing. kUsage and kUnsupported as there.
 Result<std::string> plan_text(const Options& options);

@@ -25,7 +25,7 @@ using sbx::test::spellings;
 namespace {
 
 /// Verbs with a page of their own.
-constexpr std::array<std::string_view, 3> kOwnPage = {"run", "doctor", "gc"};
+constexpr std::array<std::string_view, 4> kOwnPage = {"run", "batch", "doctor", "gc"};
 
 bool has_own_page(const Verb& verb) {
   return std::ranges::find(kOwnPage, verb.name) != kOwnPage.end();
@@ -145,6 +145,7 @@ TEST_CASE("man: mandoc finds nothing to complain about") {
                                           "style",
                                           "sbx.1",
                                           "sbx-run.1",
+                                          "sbx-batch.1",
                                           "sbx-doctor.1",
                                           "sbx-gc.1",
                                           "sbx-profile.1",
