@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -77,7 +78,8 @@ struct Raw {
   std::optional<std::string> id, profile, code, file, input, out;
   std::optional<std::vector<std::string>> command, args;
   std::vector<std::string> inputs, require, mounts, env_pass;
-  std::vector<std::pair<std::string, std::string>> env, set, keys;
+  std::vector<std::pair<std::string, std::string>> env, set;
+  std::vector<Override> keys;
   bool allow_outside = false;
 };
 
@@ -291,7 +293,7 @@ std::optional<std::string>& Reader::text_of(std::string_view name) {
 
 bool Reader::set_text(std::string value) {
   if (!key_.empty()) {
-    raw_.keys.emplace_back(field_, std::move(value));
+    raw_.keys.push_back({std::string(key_), std::move(value), text::cat("field \"", field_, "\"")});
     return true;
   }
   text_of(field_) = std::move(value);
@@ -314,36 +316,33 @@ Result<Program> program_of(Raw& raw) {
   const int given =
       int{raw.code.has_value()} + int{raw.file.has_value()} + int{raw.command.has_value()};
   if (given != 1) {
-    return usage(given == 0 ? "nothing to run: no \"code\", \"file\" or \"command\""
-                            : "more than one of \"code\", \"file\" and \"command\"",
+    return usage(given == 0 ? R"(nothing to run: no "code", "file" or "command")"
+                            : R"(more than one of "code", "file" and "command")",
                  R"json(one job runs one program: {"code": "print(1)"})json");
   }
   if (raw.command) {
-    if (raw.args)
-      return usage("\"args\" and \"command\" do not go together",
-                   "a command holds its arguments: [\"ls\", \"-l\"]");
+    if (raw.args) {
+      return usage(R"("args" and "command" do not go together)",
+                   R"(a command holds its arguments: ["ls", "-l"])");
+    }
     if (raw.command->empty() || raw.command->front().empty()) {
-      return usage("field \"command\" names no program");
+      return usage(R"(field "command" names no program)");
     }
     return Program{ProgramKind::kCommand, {}, std::move(*raw.command)};
   }
   std::vector<std::string> args = std::move(raw.args).value_or(std::vector<std::string>());
   if (raw.code) return Program{ProgramKind::kCode, std::move(*raw.code), std::move(args)};
-  if (raw.file->empty()) return usage("field \"file\" is an empty name");
+  if (raw.file->empty()) return usage(R"(field "file" is an empty name)");
   return Program{ProgramKind::kFile, std::move(*raw.file), std::move(args)};
 }
 
-std::vector<Override> overrides_of(Raw& raw, std::span<const KeyField> keys) {
+std::vector<Override> overrides_of(Raw& raw) {
   std::vector<Override> all;
   for (auto& [key, value] : raw.set) {
     std::string where = text::cat("field \"set\": ", key);
     all.push_back({std::move(key), std::move(value), std::move(where)});
   }
-  for (auto& [name, value] : raw.keys) {
-    const auto field = std::find_if(
-        keys.begin(), keys.end(), [&](const KeyField& row) { return row.name == name; });
-    all.push_back({std::string(field->key), std::move(value), text::cat("field \"", name, "\"")});
-  }
+  std::move(raw.keys.begin(), raw.keys.end(), std::back_inserter(all));
   for (std::string& name : raw.env_pass) {
     std::string where = text::cat("field \"env\": ", name);
     all.push_back({"env_pass", std::move(name), std::move(where), Override::Mode::kAdd});
@@ -378,7 +377,7 @@ Result<BatchJob> parse_batch_job(std::string_view line, std::span<const KeyField
     job.id = std::move(*raw.id);
   }
   SBX_ASSIGN(job.program, program_of(raw));
-  job.overrides = overrides_of(raw, keys);
+  job.overrides = overrides_of(raw);
   job.input = std::move(raw.input);
   job.profile = std::move(raw.profile);
   job.out = std::move(raw.out);

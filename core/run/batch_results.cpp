@@ -46,19 +46,19 @@ class HeadReader final : public nlohmann::json_sax<nlohmann::json> {
   bool null() override { return more(); }
   bool boolean(bool /*value*/) override { return more(); }
   bool number_integer(std::int64_t value) override {
-    if (is_at("exit_code")) take(kExit), head.exit_status = static_cast<int>(value);
+    if (is_at("exit_code")) return put(kExit, head.exit_status, static_cast<int>(value));
     return more();
   }
   bool number_unsigned(std::uint64_t value) override {
-    if (is_at("line")) take(kLine), head.line = value;
-    if (is_at("exit_code")) take(kExit), head.exit_status = static_cast<int>(value);
+    if (is_at("line")) return put(kLine, head.line, value);
+    if (is_at("exit_code")) return put(kExit, head.exit_status, static_cast<int>(value));
     return more();
   }
   bool number_float(double /*value*/, const std::string& /*text*/) override { return more(); }
   bool string(std::string& value) override {
-    if (is_at("job")) take(kJob), head.job = std::move(value);
-    if (is_at("job_digest")) take(kDigest), head.digest = std::move(value);
-    if (is_at("cause")) take(kCause), head.cause = std::move(value);
+    if (is_at("job")) return put(kJob, head.job, value);
+    if (is_at("job_digest")) return put(kDigest, head.digest, value);
+    if (is_at("cause")) return put(kCause, head.cause, value);
     return more();
   }
   bool binary(binary_t& /*value*/) override { return false; }
@@ -97,7 +97,12 @@ class HeadReader final : public nlohmann::json_sax<nlohmann::json> {
   static constexpr unsigned kAll = 31;
 
   bool is_at(std::string_view name) const { return depth_ == 1 && key_ == name; }
-  void take(unsigned what) { found_ |= what; }
+  template <typename T>
+  bool put(unsigned what, T& into, const T& value) {
+    found_ |= what;
+    into = value;
+    return more();
+  }
   /// Whether to read on.
   bool more() const { return !is_complete(); }
 
@@ -296,7 +301,7 @@ Status ResultFile::drop_lines(const std::vector<std::array<std::uint64_t, 2>>& r
     std::string buffer(kChunk, '\0');
     std::size_t next = 0;
     for (std::uint64_t at = 0; at < static_cast<std::uint64_t>(info.st_size);) {
-      std::uint64_t until = static_cast<std::uint64_t>(info.st_size);
+      auto until = static_cast<std::uint64_t>(info.st_size);
       if (next < ranges.size() && ranges[next][0] == at) {
         at = ranges[next++][1];
         continue;

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -114,8 +115,12 @@ Result<BatchWorker> BatchWorker::start(const Work& work) {
   if (pid < 0) return sys_error("fork a worker");
   if (pid == 0) be_worker(std::move(theirs), parent, work);
   auto pidfd = sys::pidfd_open(pid);
-  ChildProcess process(pid, pidfd.ok() ? std::move(pidfd).value() : UniqueFd());
-  if (!pidfd.ok()) return std::move(pidfd).error();
+  if (!pidfd.ok()) {
+    (void)::kill(pid, SIGKILL);
+    (void)::waitpid(pid, nullptr, 0);
+    return std::move(pidfd).error();
+  }
+  ChildProcess process(pid, std::move(pidfd).value());
   SBX_TRY(sys::set_nonblocking(ours.get(), true));
   return BatchWorker(std::move(process), std::move(ours));
 }
