@@ -30,7 +30,7 @@ Result<std::optional<NumberedLine>> LineCutter::next() {
     if (end - begin_ > longest_.v) {
       return Error(Errc::kUsage,
                    text::cat("line ", number_ + 1, " is longer than ", to_string(longest_)))
-          .with_hint("put big texts into files: \"file\" and \"in\" name them");
+          .with_hint(R"(put big texts into files: "file" and "in" name them)");
     }
     scanned_ = end;
     if (!is_whole && (!is_ended_ || begin_ == end)) {

@@ -71,8 +71,9 @@ Result<BatchList::Looked> BatchList::look_at(const NumberedLine& line) {
 Status BatchList::check_earlier(const NumberedLine& line, const Looked& looked) const {
   const Finished* finished = earlier_.jobs.find(looked.job.id);
   if (finished == nullptr) return {};
-  if (std::equal(finished->digest.begin(), finished->digest.end(), looked.digest.begin()))
+  if (std::equal(finished->digest.begin(), finished->digest.end(), looked.digest.begin())) {
     return {};
+  }
   return at_line(line.number,
                  Error(Errc::kUsage,
                        text::cat("job \"",

@@ -1,13 +1,13 @@
 // Batch output: see batch_output.h.
 #include "core/run/batch_output.h"
 
-#include <limits.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
+#include <climits>
 #include <string_view>
 #include <utility>
 
@@ -43,7 +43,7 @@ void BatchOutput::attach(Loop& loop, std::function<void(Status)> progressed) {
   watch_.set_events(0);
 }
 
-Status BatchOutput::put(std::string line) {
+Status BatchOutput::put(const std::string& line) {
   if (has_failed_) return {};
   if (may_wait_) {
     waiting_ += line;

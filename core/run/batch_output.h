@@ -27,7 +27,7 @@ class BatchOutput {
   void attach(Loop& loop, std::function<void(Status)> progressed);
 
   /// Writes one line, now or as soon as somebody reads. After a failure everything is dropped.
-  Status put(std::string line);
+  Status put(const std::string& line);
   bool is_written() const { return waiting_.empty(); }
   /// Drops what waits.
   void give_up();

@@ -2,6 +2,7 @@
 // short and gone on with.
 #include <fcntl.h>
 #include <sys/mount.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -349,6 +350,8 @@ TEST_SUITE("jail") {
       // What is adopted by the test is dead; only its zombies may wait for us.
       for (const std::string& line : descendants()) {
         CHECK_MESSAGE(contains(line, ") Z"), line);
+      }
+      while (::waitpid(-1, nullptr, WNOHANG) > 0) {
       }
     }
     std::ofstream(file, std::ios::app | std::ios::binary) << R"({"job":"39","line":40,"jo)";
