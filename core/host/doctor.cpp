@@ -62,6 +62,8 @@ constexpr std::array kRows = {
               Need::kFeature,
               check_systemd_user},
     DoctorRow{
+        "disk-limit", "root's --disk beyond the memory limit", Need::kFeature, check_disk_limit},
+    DoctorRow{
         "state-dir", "trusted profiles, locks, records of runs", Need::kFeature, check_state_dir},
     DoctorRow{"disk", "artifacts and records of runs", Need::kFeature, check_disk},
     DoctorRow{"resources", "descriptors and processes of sbx itself", Need::kRun, check_resources},

@@ -1,17 +1,15 @@
 // Which limits control groups hold here: a group is made, the limit written and read back, and the
 // group removed, for each controller apart.
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <functional>
 #include <string>
 
 #include "core/base/sys.h"
 #include "core/base/text.h"
 #include "core/confine/cgroup.h"
+#include "core/confine/disk_image.h"
+#include "core/confine/scope.h"
 #include "core/host/facts.h"
 #include "core/host/probes.h"
 
@@ -24,13 +22,25 @@ using confine::CgroupRequest;
 using confine::CgroupVersion;
 using confine::ControllerPlace;
 
+constexpr Millis kScopePatience{3000};
+
+/// Where groups can be made: as a run does it, after asking the user's systemd where nothing is
+/// delegated. Only this process is moved, and the scope ends with it.
+Result<CgroupLayout> layout_of(const DoctorContext& context) {
+  if (!context.cgroups.ok() || !confine::is_unified_hierarchy()) return context.cgroups;
+  const auto call = confine::plan_scope(confine::look_for_manager(context.cgroups.value()));
+  if (!call) return context.cgroups;
+  const Status moved = confine::enter_scope(*call, kScopePatience, "/proc/self/cgroup");
+  return moved.ok() ? confine::probe_cgroups() : context.cgroups;
+}
+
 /// Makes a group as `request` says, lets `use` try it, removes it.
 Finding try_group(const DoctorContext& context,
                   std::string_view what,
                   ControllerPlace CgroupLayout::*place_of,
                   CgroupRequest request,
                   const std::function<Status(Cgroup&)>& use) {
-  const Result<CgroupLayout>& layout = context.cgroups;
+  const Result<CgroupLayout> layout = layout_of(context);
   if (!layout.ok()) return missing("read what is mounted", layout.error());
   const ControllerPlace& place = layout.value().*place_of;
   if (!place.usable()) return missing("looked for a place to make groups", place.cause, place.fix);
@@ -58,22 +68,6 @@ Finding try_group(const DoctorContext& context,
 
 Status nothing_more(Cgroup& /*group*/) {
   return {};
-}
-
-/// Connects to a UNIX socket.
-Status connect_to(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) {
-    return sys_error(text::cat("connect to ", path), ENAMETOOLONG);
-  }
-  std::memcpy(static_cast<char*>(address.sun_path), path.data(), path.size());
-  const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket.valid()) return sys_error("make a socket");
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
-    return {};
-  }
-  return sys_error(text::cat("connect to ", path), errno);
 }
 
 }  // namespace
@@ -126,16 +120,39 @@ Finding check_systemd_user(const DoctorContext& context) {
   if (::access(text::cat(context.files.root, "/run/systemd/system").c_str(), F_OK) != 0) {
     return plays_no_part("systemd does not run this host");
   }
-  const std::string runtime =
-      context.paths.env("XDG_RUNTIME_DIR").value_or(text::cat("/run/user/", context.paths.uid));
-  const std::string bus = text::cat(context.files.root, runtime, "/bus");
-  const Status connected = connect_to(bus);
-  if (connected.ok()) return works(text::cat("connected to ", bus));
-  return weak("connected to the user's bus",
-              connected.error().message(),
-              text::cat("log in through a session of systemd (ssh, machinectl shell), or as root: "
-                        "loginctl enable-linger ",
-                        context.paths.uid));
+  if (!context.cgroups.ok()) return missing("read what is mounted", context.cgroups.error());
+  const confine::ScopeView view = confine::look_for_manager(context.cgroups.value());
+  if (view.is_delegated) return works("a control group is delegated: systemd need not be asked");
+  const std::string tried = "asked the user's systemd for a scope";
+  if (!view.has_manager) {
+    return weak(
+        tried,
+        text::cat("it does not listen in ", view.runtime_dir),
+        text::cat("log in through a session of systemd (ssh, machinectl shell), or as root: "
+                  "loginctl enable-linger ",
+                  context.paths.uid));
+  }
+  if (view.busctl.empty()) {
+    return weak(tried, "there is no busctl to ask with", "as root: apt-get install systemd");
+  }
+  const auto call = confine::plan_scope(view);
+  if (!call) return plays_no_part("there is nothing to ask systemd for");
+  const Status moved = confine::enter_scope(*call, kScopePatience, "/proc/self/cgroup");
+  if (moved.ok()) return works(text::cat(tried, ", and was moved into it"));
+  return weak(tried, moved.error().message(), moved.error().hint());
+}
+
+Finding check_disk_limit(const DoctorContext& context) {
+  if (!context.files.is_root) return plays_no_part("only root can mount an image");
+  const confine::DiskImageAbility ability = confine::probe_disk_images();
+  const std::string tried = "made an ext4 image of 16 MiB and mounted it, seen by nobody";
+  if (!ability.is_able) return missing(tried, ability.cause, ability.fix);
+  const auto state = open_state_dir(context.paths);
+  if (!state.ok()) return missing(tried, state.error());
+  const auto image =
+      confine::make_disk_image({state.value().path, Bytes{16U << 20U}, /*inodes=*/64, /*owner=*/0});
+  if (!image.ok()) return missing(tried, image.error());
+  return works(tried);
 }
 
 }  // namespace sbx::host

@@ -106,7 +106,7 @@ Status map_mount_of(const std::string& path) {
   attr.attr_set = MOUNT_ATTR_IDMAP;
   attr.userns_fd = static_cast<__u64>(userns.get());
   const Status mapped = sys::mount_setattr(tree.get(), "", AT_EMPTY_PATH, attr);
-  if (mapped.ok()) return mapped;
+  if (mapped.ok()) return {};
   return sys_error(text::cat("map the owner of a mount of ", path), mapped.error().sys_errno());
 }
 

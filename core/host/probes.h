@@ -68,6 +68,7 @@ Finding check_cgroup_pids(const DoctorContext& context);
 Finding check_cgroup_cpu(const DoctorContext& context);
 Finding check_cgroup_freezer(const DoctorContext& context);
 Finding check_systemd_user(const DoctorContext& context);
+Finding check_disk_limit(const DoctorContext& context);
 Finding check_seccomp(const DoctorContext& context);
 Finding check_landlock(const DoctorContext& context);
 Finding check_terminal(const DoctorContext& context);
