@@ -13,6 +13,8 @@
 #include "cli/verbs.h"
 #include "core/base/exit_code.h"
 #include "core/host/leftovers.h"
+#include "core/host/paths.h"
+#include "core/run/scratch.h"
 
 namespace sbx::cli {
 namespace {
@@ -44,6 +46,14 @@ int without_verb(const std::vector<std::string>& words) {
   return kExitUsage;
 }
 
+/// What an sbx that was killed left on this host.
+void remove_leftovers() {
+  host::reap_leftovers();
+  if (const auto state = host::existing_state_dir()) {
+    (void)run::reclaim_scratch(*state, run::Reclaim::kRemove);
+  }
+}
+
 }  // namespace
 
 int run_cli(std::span<const char* const> argv) {
@@ -72,7 +82,7 @@ int run_cli(std::span<const char* const> argv) {
   invocation.value().set_head(std::move(head));
   const int status = found.verb->run(invocation.value());
   const bool looks_itself = found.verb->begin != nullptr || found.verb->is_reaping;
-  if (!looks_itself) host::reap_leftovers();
+  if (!looks_itself) remove_leftovers();
   return status;
 }
 

@@ -13,9 +13,11 @@
 #include "cli/argv.h"
 #include "cli/directories.h"
 #include "cli/output.h"
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/base/units.h"
+#include "core/run/pattern.h"
 
 namespace sbx::cli {
 namespace {
@@ -208,7 +210,10 @@ Result<run::Options> options_of(const Invocation& given) {
   SBX_TRY(check_combinations(given, program));
   SBX_ASSIGN(run::Options options, common_options_of(given));
   options.program = std::move(program);
-  if (const std::string* target = given.last("out")) options.out = *target;
+  if (const std::string* target = given.last("out")) {
+    SBX_ASSIGN(options.out, run::expand_date_pattern(*target, realtime_ns()));
+    if (run::is_date_pattern(*target)) options.out_pattern = *target;
+  }
   options.tty = given.has("tty");
   options.want_stdin = given.has("stdin");
   options.capture = given.has("json");

@@ -11,9 +11,12 @@
 namespace sbx::cli {
 namespace {
 
-constexpr std::array<const Verb*, 12> kVerbs = {
+constexpr std::array<const Verb*, 15> kVerbs = {
     &kRunVerb,
     &kBatchVerb,
+    &kRunsLsVerb,
+    &kRunsShowVerb,
+    &kRunsRmVerb,
     &kProfileLsVerb,
     &kProfileShowVerb,
     &kProfileCheckVerb,

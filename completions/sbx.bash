@@ -1,18 +1,26 @@
 # bash completion for sbx. Works with and without the bash-completion package.
 # The sections between "# verb:" lines are compared with the table of verbs by a test.
 
-_sbx_verbs='run batch profile doctor gc help version --help --version'
+_sbx_verbs='run batch runs profile doctor gc help version --help --version'
+_sbx_runs_verbs='ls show rm --help'
 _sbx_profile_verbs='ls show check explain schema trust --help'
 
 # verb: run
 _sbx_run='-p --profile -c --code --isolation --set --allow-outside -i --in -o --out --require
   -v --mount -e --env -w --workdir -t --tty --stdin -m --memory --pids --disk --inodes --cpus --timeout
-  --cpu-time --output-limit --open-files --json --status-fd -q --quiet --log-level --dry-run -h --help'
+  --cpu-time --output-limit --open-files --lock --on-overlap --deadline --retry --record --keep
+  --json --status-fd -q --quiet --log-level --dry-run -h --help'
 # verb: batch
 _sbx_batch='-j --jobs --results --resume --fail-fast --memory-total -q --quiet --log-level
   -p --profile --isolation --set --allow-outside -i --in -o --out --require -v --mount -e --env
   -w --workdir -m --memory --pids --disk --inodes --cpus --timeout --cpu-time
   --output-limit --open-files -h --help'
+# verb: runs ls
+_sbx_runs_ls='--lock --json -h --help'
+# verb: runs show
+_sbx_runs_show='--json -h --help'
+# verb: runs rm
+_sbx_runs_rm='--all --older -h --help'
 # verb: profile ls
 _sbx_profile_ls='--names --json -h --help'
 # verb: profile show
@@ -41,6 +49,7 @@ _sbx_takes_value() {
     -p | --profile | -c | --code | --isolation | --set | -i | --in | -o | --out | --require) ;;
     -v | --mount | -e | --env | -w | --workdir | -m | --memory | --pids | --disk | --cpus) ;;
     --timeout | --inodes | --cpu-time | --output-limit | --open-files | --status-fd | --log-level) ;;
+    --lock | --on-overlap | --deadline | --retry | --keep) ;;
     *) return 1 ;;
   esac
 }
@@ -76,6 +85,7 @@ _sbx_offer_value() {
     -i | --in | -o | --out | -v | --mount) _sbx_offer_files "$2" ;;
     -e | --env) _sbx_offer_lines "$2" < <(compgen -e) ;;
     --isolation) _sbx_offer 'jail vm auto' "$2" ;;
+    --on-overlap) _sbx_offer 'skip wait kill' "$2" ;;
     --log-level) _sbx_offer 'trace debug info warn error off' "$2" ;;
     --set)
       compopt -o nospace 2>/dev/null
@@ -83,6 +93,7 @@ _sbx_offer_value() {
       ;;
     -m | --memory | --disk | --output-limit) _sbx_offer '64M 256M 512M 1G 2G 4G unlimited' "$2" ;;
     --timeout | --cpu-time) _sbx_offer '10s 30s 1m 5m 1h unlimited' "$2" ;;
+    --deadline) _sbx_offer '1m 10m 1h 6h' "$2" ;;
     *) COMPREPLY=() ;;
   esac
 }
@@ -154,6 +165,22 @@ _sbx_complete_batch() {
   esac
 }
 
+_sbx_runs_ids() {
+  "${COMP_WORDS[0]}" runs ls 2>/dev/null | sed -e 1d -e 's/ .*//'
+}
+
+_sbx_complete_runs() {
+  local cur=$1 verb=${COMP_WORDS[2]} flags
+  if ((COMP_CWORD == 2)); then
+    _sbx_offer "$_sbx_runs_verbs" "$cur"
+  elif [[ $cur == -* ]]; then
+    flags="_sbx_runs_$verb"
+    _sbx_offer "${!flags}" "$cur"
+  elif [[ $verb == show || $verb == rm ]]; then
+    _sbx_offer_lines "$cur" < <(_sbx_runs_ids)
+  fi
+}
+
 _sbx_complete_profile() {
   local cur=$1 prev=$2 verb=${COMP_WORDS[2]}
   if ((COMP_CWORD == 2)); then
@@ -192,12 +219,15 @@ _sbx() {
   case ${COMP_WORDS[1]} in
     run) _sbx_complete_run "$cur" "$prev" ;;
     batch) _sbx_complete_batch "$cur" "$prev" ;;
+    runs) _sbx_complete_runs "$cur" ;;
     profile) _sbx_complete_profile "$cur" "$prev" ;;
     help)
       if ((COMP_CWORD == 2)); then
-        _sbx_offer "run batch profile doctor gc help version $_sbx_help" "$cur"
+        _sbx_offer "run batch runs profile doctor gc help version $_sbx_help" "$cur"
       elif [[ ${COMP_WORDS[2]} == profile ]]; then
         _sbx_offer "${_sbx_profile_verbs% --help}" "$cur"
+      elif [[ ${COMP_WORDS[2]} == runs ]]; then
+        _sbx_offer "${_sbx_runs_verbs% --help}" "$cur"
       fi
       ;;
     doctor) _sbx_offer "$_sbx_doctor" "$cur" ;;

@@ -31,7 +31,7 @@ function __sbx_has_program
         switch $word
             case -p --profile -c --code --isolation --set -i --in -o --out --require -v --mount -e --env \
                     -w --workdir -m --memory --pids --disk --inodes --cpus --timeout --cpu-time --output-limit \
-                    --open-files --status-fd --log-level
+                    --open-files --status-fd --log-level --lock --on-overlap --deadline --retry --keep
                 set skip 1
             case --
                 return 0
@@ -74,6 +74,11 @@ function __sbx_profiles
     $exe profile ls --names 2>/dev/null
 end
 
+function __sbx_runs_ids
+    set -l exe (__sbx_exe)
+    $exe runs ls 2>/dev/null | string match -rv '^ID ' | string replace -r ' .*' ''
+end
+
 function __sbx_keys
     set -l exe (__sbx_exe)
     $exe profile schema --keys 2>/dev/null | string replace -r '$' '='
@@ -86,6 +91,7 @@ complete -c sbx -n '__sbx_count 0' -s h -l help -d 'Show all verbs'
 complete -c sbx -n '__sbx_count 0' -s V -l version -d 'Show the version'
 complete -c sbx -n '__sbx_count 0' -a run -d 'Run a program once in a sandbox'
 complete -c sbx -n '__sbx_count 0' -a batch -d 'Run a list of jobs'
+complete -c sbx -n '__sbx_count 0' -a runs -d 'List, show and forget recorded runs'
 complete -c sbx -n '__sbx_count 0' -a profile -d 'List, read, check and trust profiles'
 complete -c sbx -n '__sbx_count 0' -a doctor -d 'Check what this host can do'
 complete -c sbx -n '__sbx_count 0' -a gc -d 'Remove what a killed sbx left'
@@ -118,6 +124,12 @@ complete -c sbx -n __sbx_run -l timeout -x -a '10s 30s 1m 5m 1h unlimited' -d 'E
 complete -c sbx -n __sbx_run -l cpu-time -x -a '10s 30s 1m 5m 1h unlimited' -d 'Processor time of all processes'
 complete -c sbx -n __sbx_run -l output-limit -x -a $sizes -d 'Output passed on'
 complete -c sbx -n __sbx_run -l open-files -x -d 'Open files of each process'
+complete -c sbx -n __sbx_run -l lock -x -d 'Run only one of this name at a time'
+complete -c sbx -n __sbx_run -l on-overlap -x -a 'skip wait kill' -d 'When the lock is held'
+complete -c sbx -n __sbx_run -l deadline -x -a '1m 10m 1h 6h' -d 'End all of it after this time'
+complete -c sbx -n __sbx_run -l retry -x -d 'Try again when that may help'
+complete -c sbx -n __sbx_run -l record -d 'Keep a record of the run'
+complete -c sbx -n __sbx_run -l keep -x -d 'Keep the N newest runs'
 complete -c sbx -n __sbx_run -l json -d 'Print one JSON object'
 complete -c sbx -n __sbx_run -l status-fd -x -d 'Write the cause to a descriptor'
 complete -c sbx -n __sbx_run -s q -l quiet -d 'No warnings'
@@ -153,6 +165,22 @@ complete -c sbx -n '__sbx_at batch' -l cpu-time -x -a '10s 30s 1m 5m 1h unlimite
 complete -c sbx -n '__sbx_at batch' -l output-limit -x -a $sizes -d 'Output kept'
 complete -c sbx -n '__sbx_at batch' -l open-files -x -d 'Open files of each process'
 complete -c sbx -n '__sbx_at batch' -s h -l help -d 'Show help'
+# verb: runs ls
+complete -c sbx -n '__sbx_count 1; and __sbx_at runs' -a ls -d 'List the recorded runs'
+complete -c sbx -n '__sbx_at runs ls' -l lock -x -d 'Only runs of this lock'
+complete -c sbx -n '__sbx_at runs ls' -l json -d 'Print one JSON object a line'
+complete -c sbx -n '__sbx_at runs ls' -s h -l help -d 'Show help'
+# verb: runs show
+complete -c sbx -n '__sbx_count 1; and __sbx_at runs' -a show -d 'Show one recorded run'
+complete -c sbx -n '__sbx_at runs show' -x -a '(__sbx_runs_ids)'
+complete -c sbx -n '__sbx_at runs show' -l json -d 'Print one JSON object'
+complete -c sbx -n '__sbx_at runs show' -s h -l help -d 'Show help'
+# verb: runs rm
+complete -c sbx -n '__sbx_count 1; and __sbx_at runs' -a rm -d 'Forget recorded runs'
+complete -c sbx -n '__sbx_at runs rm' -x -a '(__sbx_runs_ids)'
+complete -c sbx -n '__sbx_at runs rm' -l all -d 'All that have ended'
+complete -c sbx -n '__sbx_at runs rm' -l older -x -d 'All that began longer ago'
+complete -c sbx -n '__sbx_at runs rm' -s h -l help -d 'Show help'
 # verb: profile ls
 complete -c sbx -n '__sbx_count 1; and __sbx_at profile' -a ls -d 'List the profiles'
 complete -c sbx -n '__sbx_at profile ls' -l names -d 'Only the names'
@@ -192,7 +220,8 @@ complete -c sbx -n '__sbx_at gc' -l dry-run -d 'Only say what would be removed'
 complete -c sbx -n '__sbx_at gc' -l json -d 'Print one json object'
 complete -c sbx -n '__sbx_at gc' -s h -l help -d 'Show help'
 # verb: help
-complete -c sbx -n '__sbx_count 1; and __sbx_at help' -a 'run batch profile doctor gc help version'
+complete -c sbx -n '__sbx_count 1; and __sbx_at help' -a 'run batch runs profile doctor gc help version'
+complete -c sbx -n '__sbx_count 2; and __sbx_at help runs' -a 'ls show rm'
 complete -c sbx -n '__sbx_count 2; and __sbx_at help profile' -a 'ls show check explain schema trust'
 complete -c sbx -n '__sbx_at help' -s h -l help -d 'Show help'
 # verb: version

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "cli/cron_options.h"
 #include "cli/output.h"
 #include "cli/run_options.h"
 #include "cli/verbs.h"
@@ -40,9 +41,11 @@ constexpr std::string_view kWhat = "What to run";
 constexpr std::string_view kFiles = "Files in and out";
 constexpr std::string_view kProgram = "The program's surroundings";
 constexpr std::string_view kLimits = "Limits (the profile's when not given; unlimited lifts one)";
+constexpr std::string_view kCron = "Unattended (cron); any of these makes it quiet unless it fails";
 constexpr std::string_view kResult = "Result";
 
 constexpr std::array<std::string_view, 3> kIsolations = {"jail", "vm", "auto"};
+constexpr std::array<std::string_view, 3> kOverlaps = {"skip", "wait", "kill"};
 constexpr std::array<std::string_view, 6> kLevels = {
     "trace", "debug", "info", "warn", "error", "off"};
 
@@ -91,7 +94,7 @@ constexpr std::array kFlags = {
          "out",
          "DIR|FILE",
          "Bring out what appears in /work, into a directory (with manifest.json) or as .tar, "
-         ".tar.gz, .tgz, .tar.zst or .zip",
+         ".tar.gz, .tgz, .tar.zst or .zip; %Y-%m-%d and the like are filled in",
          kFiles,
          Repeat::kLast,
          Complete::kFile},
@@ -134,6 +137,29 @@ constexpr std::array kFlags = {
     Flag{'\0', "output-limit", "SIZE", "Output passed on, for stdout and stderr each", kLimits},
     Flag{'\0', "open-files", "N", "Open files of each process", kLimits},
 
+    Flag{'\0', "lock", "NAME", "Run only one of this name at a time (of this user)", kCron},
+    Flag{'\0',
+         "on-overlap",
+         "RULE",
+         "When the lock is held: skip (default; status 0), wait, or kill the one that holds it",
+         kCron,
+         Repeat::kLast,
+         Complete::kChoice,
+         kOverlaps},
+    Flag{'\0',
+         "deadline",
+         "TIME",
+         "End all of it after this time: waiting, every attempt, collecting files",
+         kCron},
+    Flag{'\0', "retry", "N", "Try up to N times more when the cause may pass by itself", kCron},
+    Flag{'\0', "record", "", "Keep a record of the run, for sbx runs", kCron},
+    Flag{'\0',
+         "keep",
+         "N",
+         "Keep the records of the N newest runs of this lock (or -o), and what -o made for the N "
+         "newest; remove older ones (implies --record)",
+         kCron},
+
     Flag{'\0', "json", "", "Print one JSON object with output, cause, usage, artifacts", kResult},
     Flag{'\0', "status-fd", "N", "Write the cause as one JSON line to this descriptor", kResult},
     Flag{'q', "quiet", "", "No warnings, only errors", kResult},
@@ -156,6 +182,8 @@ constexpr std::array kExamples = {
     Example{"curl -s https://example.org/job.py | sbx run -p python - --fast",
             "code from a pipe, with an argument"},
     Example{"sbx run --json -c 'print(1)' | jq -r .cause", "for programs: how it ended"},
+    Example{"sbx run --lock daily --deadline 1h --keep 30 -o 'reports/%Y-%m-%d' report.py",
+            "for cron: one at a time, the last 30 kept (in a crontab write \\%)"},
     Example{"sbx run -p node --dry-run app.js", "what would be done"},
 };
 
@@ -188,6 +216,22 @@ int show(const run::Report& report, bool json) {
   return report.exit_status;
 }
 
+/// Unattended: nothing when all is well, else one line, fit for cron's mail.
+int show_unattended(const run::Options& options,
+                    const run::CronOptions& cron,
+                    const run::Report& report,
+                    const Invocation& given) {
+  if (report.exit_status != 0) {
+    print_error(Error(Errc::kSystem, text::escape(run::failure_line(options, cron, report))));
+  } else if (!report.skip_reason.empty() && !given.has("quiet") && ::isatty(STDERR_FILENO) == 1) {
+    (void)print_notice(text::cat("sbx: skipped: ", text::escape(report.skip_reason), "\n"));
+  }
+  if (given.has("json")) {
+    if (Status written = print(run::to_json(report) + "\n"); !written.ok()) return printed(written);
+  }
+  return report.exit_status;
+}
+
 int show_plan(const run::Options& options) {
   Result<std::string> plan = run::plan_text(options);
   if (plan.ok()) return printed(print(plan.value()));
@@ -205,19 +249,25 @@ std::shared_ptr<backend::HeadStart> begin(std::span<const std::string> words) {
   return run::begin(has_mounts);
 }
 
-int run_once(const Invocation& given) {
-  bool json = given.has("json");
-  Result<run::Options> options = options_of(given);
-  if (!options.ok()) {
-    std::optional<int> status_fd;
-    if (const std::string* fd = given.last("status-fd")) {
-      if (Result<int> number = status_fd_of(*fd); number.ok()) status_fd = number.value();
-    }
-    return refuse(options.error(), json, status_fd);
+int refuse_given(const Invocation& given, const Error& error) {
+  std::optional<int> status_fd;
+  if (const std::string* fd = given.last("status-fd")) {
+    if (Result<int> number = status_fd_of(*fd); number.ok()) status_fd = number.value();
   }
+  return refuse(error, given.has("json"), status_fd);
+}
+
+int run_once(const Invocation& given) {
+  Result<run::Options> options = options_of(given);
+  if (!options.ok()) return refuse_given(given, options.error());
+  Result<std::optional<run::CronOptions>> cron = cron_options_of(given, options.value());
+  if (!cron.ok()) return refuse_given(given, cron.error());
   if (given.has("dry-run")) return show_plan(options.value());
   options.value().head = given.head();
-  return show(run::execute(options.value()), json);
+  if (!cron.value().has_value()) return show(run::execute(options.value()), given.has("json"));
+  options.value().warn_of_host = false;
+  const run::Report report = run::execute_cron(options.value(), *cron.value());
+  return show_unattended(options.value(), *cron.value(), report, given);
 }
 
 }  // namespace

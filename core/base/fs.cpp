@@ -101,12 +101,21 @@ std::string random_name(std::size_t count) {
   return name;
 }
 
+OwnerUmask::OwnerUmask() : old_(::umask(077)) {  // there is no call that only asks
+  ::umask(old_ & 077U);
+}
+
+OwnerUmask::~OwnerUmask() {
+  ::umask(old_);
+}
+
 // --- TempDir ---
 
 Result<TempDir> TempDir::create(const std::string& parent, const std::string& prefix) {
   constexpr int kTries = 16;
   constexpr mode_t kPrivate = 0700;
   TempDir dir;
+  const OwnerUmask mask;
   SBX_ASSIGN(UniqueFd base, open_dir(parent));
   Status made;
   for (int i = 0; i < kTries; ++i) {

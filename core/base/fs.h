@@ -43,6 +43,19 @@ Status remove_tree(int dirfd, const std::string& name);
 /// already.
 Status mkdirs(const std::string& path, mode_t mode);
 
+/// The process's umask without the owner's bits, as long as it lives: what sbx makes for its user
+/// it has to be able to enter, even under umask 0777.
+class OwnerUmask {
+ public:
+  OwnerUmask();
+  ~OwnerUmask();
+  OwnerUmask(const OwnerUmask&) = delete;
+  OwnerUmask& operator=(const OwnerUmask&) = delete;
+
+ private:
+  mode_t old_;
+};
+
 /// A fresh private directory (mode 0700), removed with its content by the destructor.
 class TempDir {
  public:

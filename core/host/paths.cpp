@@ -57,6 +57,7 @@ Status check_private(const std::string& path, int fd, uid_t uid) {
 /// Makes (parents 0755, itself 0700), opens and checks the directory. A link in its place is
 /// refused; links above it are the user's own business.
 Result<Dir> open_private(const std::string& path, uid_t uid) {
+  const fs::OwnerUmask mask;
   const std::size_t slash = path.rfind('/');
   if (slash != 0) SBX_TRY(fs::mkdirs(path.substr(0, slash), 0755));
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
@@ -114,6 +115,18 @@ Result<Dir> open_state_dir(const PathContext& context) {
   }
   if (!first->hint().empty()) return *std::move(first);
   return (*std::move(first)).with_hint("set SBX_STATE_DIR to a directory that you may write");
+}
+
+std::optional<std::string> existing_state_dir(const PathContext& context) {
+  std::vector<std::string> places = state_candidates(context);
+  if (auto named = absolute(context, "SBX_STATE_DIR")) places = {*std::move(named)};
+  for (std::string& path : places) {
+    const auto st = sys::fstatat(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW);
+    if (st.ok() && S_ISDIR(st.value().st_mode) && st.value().st_uid == context.uid) {
+      return std::move(path);
+    }
+  }
+  return std::nullopt;
 }
 
 Result<Dir> open_runtime_dir(const PathContext& context) {

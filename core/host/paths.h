@@ -43,6 +43,9 @@ struct Dir {
 
 /// The state directory, made if missing and checked. kDenied or kSystem names the place and why.
 Result<Dir> open_state_dir(const PathContext& context = {});
+/// Where it is, when it exists; makes and checks nothing. For looking through what earlier commands
+/// left.
+std::optional<std::string> existing_state_dir(const PathContext& context = {});
 /// The directory for sockets.
 Result<Dir> open_runtime_dir(const PathContext& context = {});
 /// Where root's claims on id ranges live: /run/sbx/ids (one per host whatever SBX_STATE_DIR says,

@@ -11,12 +11,15 @@
 #include <utility>
 
 #include "core/base/fs.h"
+#include "core/base/sha256.h"
 #include "core/base/sys.h"
 #include "core/base/text.h"
 #include "core/image/archive.h"
 #include "core/run/artifact_file.h"
 #include "core/run/artifact_tree.h"
 #include "core/run/artifacts.h"
+#include "core/run/out_place.h"
+#include "core/run/scratch.h"
 
 namespace sbx::run {
 
@@ -74,6 +77,12 @@ mode_t current_umask() {
   const mode_t mask = ::umask(077);  // there is no call that only asks
   ::umask(mask);
   return mask;
+}
+
+/// A directory itself, and no link to one.
+bool is_directory(const std::string& path) {
+  const auto st = sys::fstatat(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW);
+  return st.ok() && S_ISDIR(st.value().st_mode);
 }
 
 class ArchiveCopy {
@@ -164,15 +173,16 @@ Result<ArtifactSink> ArtifactSink::open(const std::string& target) {
 
 Status ArtifactSink::write(const ArtifactRequest& request, ArtifactList& list) const {
   reserve_manifest_name(list);
+  const fs::OwnerUmask mask;
   constexpr mode_t kMode = 0777;
   switch (kind_) {
-    case Kind::kDirectory: {
-      SBX_ASSIGN(const UniqueFd dir, fs::open_dir(target_));
-      return write_tree(dir.get(), request, list);
-    }
+    case Kind::kDirectory:
+      return write_into_directory(request, list);
     case Kind::kNewDirectory:
+      // Another run of the same date may have made it meanwhile.
+      if (how_.is_dated && is_directory(target_)) return write_into_directory(request, list);
       SBX_TRY(fs::mkdirs(place_of(target_).parent, kMode));
-      return write_new_directory(request, list);
+      return write_whole_directory(request, list, RENAME_NOREPLACE);
     case Kind::kArchive:
       SBX_TRY(fs::mkdirs(place_of(target_).parent, kMode));
       return write_archive(request, list);
@@ -180,26 +190,57 @@ Status ArtifactSink::write(const ArtifactRequest& request, ArtifactList& list) c
   return {};
 }
 
-Status ArtifactSink::write_new_directory(const ArtifactRequest& request, ArtifactList& list) const {
+Status ArtifactSink::announce(OutPlace place) const {
+  if (!how_.announce) return {};
+  place.path = absolute_path(target_);
+  return how_.announce(place);
+}
+
+/// A directory that is not there yet, or one that is replaced as a whole.
+Status ArtifactSink::write_whole_directory(const ArtifactRequest& request,
+                                           ArtifactList& list,
+                                           unsigned how) const {
   const Place place = place_of(target_);
-  SBX_ASSIGN(const UniqueFd parent, fs::open_dir(place.parent));
-  SBX_ASSIGN(fs::TempDir temp, fs::TempDir::create(place.parent, ".sbx-out-"));
-  SBX_TRY(write_tree(temp.fd(), request, list));
-  SBX_TRY(sys::fchmod(temp.fd(), 0777U & ~current_umask()));
-  const std::string temp_name = place_of(temp.path()).name;
+  SBX_ASSIGN(const Scratch scratch, Scratch::create(place.parent, how_.state_dir));
+  SBX_TRY(write_tree(scratch.fd(), request, list));
+  SBX_TRY(sys::fchmod(scratch.fd(), 0777U & ~current_umask()));
+  OutPlace made;
+  made.kind = OutPlace::Kind::kDirectory;
+  SBX_ASSIGN(const struct stat st, sys::fstat(scratch.fd()));
+  made.inode = st.st_ino;
+  Sha256 hash;
+  hash.update(manifest_json(list));
+  made.digest = hash.hex();
+  SBX_TRY(announce(std::move(made)));
+  // What an exchange brings here goes with the scratch directory.
   const Status renamed =
-      sys::renameat(parent.get(), temp_name, parent.get(), place.name, RENAME_NOREPLACE);
-  if (!renamed.ok()) {
-    return Error(renamed.error())
-        .with_hint(text::cat("remove ", target_, ", which was not there when the run began"));
+      sys::renameat(scratch.parent_fd(), scratch.name(), scratch.parent_fd(), place.name, how);
+  if (renamed.ok()) return {};
+  const std::string hint =
+      how == RENAME_NOREPLACE
+          ? text::cat("remove ", target_, ", which was not there when the run began")
+          : std::string();
+  return Error(renamed.error()).with_hint(hint);
+}
+
+Status ArtifactSink::write_into_directory(const ArtifactRequest& request,
+                                          ArtifactList& list) const {
+  SBX_ASSIGN(const UniqueFd dir, fs::open_dir(target_));
+  if (how_.is_dated && is_directory(target_) && why_not_ours(dir.get(), {}).empty()) {
+    return write_whole_directory(request, list, RENAME_EXCHANGE);
   }
-  temp.keep();
-  return {};
+  SBX_TRY(announce({}));
+  SBX_ASSIGN(const Scratch scratch, Scratch::create(target_, how_.state_dir));
+  SBX_TRY(write_files(scratch.fd(), request, list));
+  SBX_TRY(move_files(scratch.fd(), dir.get(), list));
+  return write_manifest(dir.get(), list);
 }
 
 Status ArtifactSink::write_archive(const ArtifactRequest& request, ArtifactList& list) const {
+  const Place place = place_of(target_);
+  SBX_ASSIGN(const Scratch scratch, Scratch::create(place.parent, how_.state_dir));
   SBX_ASSIGN(image::ArchiveWriter writer,
-             image::ArchiveWriter::create(target_,
+             image::ArchiveWriter::create(text::cat(scratch.path(), "/", place.name),
                                           list.has_holes ? image::Holes::kYes : image::Holes::kNo));
   ArchiveCopy copy(writer, request);
   std::int64_t newest = 0;
@@ -219,7 +260,15 @@ Status ArtifactSink::write_archive(const ArtifactRequest& request, ArtifactList&
     at += n;
     return n;
   }));
-  return writer.commit();
+  SBX_TRY(writer.commit());
+  SBX_ASSIGN(const struct stat st, sys::fstatat(scratch.fd(), place.name, AT_SYMLINK_NOFOLLOW));
+  OutPlace made;
+  made.kind = OutPlace::Kind::kArchive;
+  made.inode = st.st_ino;
+  made.bytes = static_cast<std::uint64_t>(st.st_size);
+  made.mtime_ns = st.st_mtim.tv_sec * 1'000'000'000 + st.st_mtim.tv_nsec;
+  SBX_TRY(announce(std::move(made)));
+  return sys::renameat(scratch.fd(), place.name, scratch.parent_fd(), place.name);
 }
 
 }  // namespace sbx::run

@@ -50,6 +50,21 @@ class TreeWriter {
     return item.link.empty() ? copy(item, name) : link(item, name, list);
   }
 
+  /// Renames it from the source tree, where it has its final name already.
+  Status move(const Artifact& item) {
+    const std::string& path = item.saved_as.empty() ? item.path : item.saved_as;
+    const auto [parent, name] = split_path(path);
+    const bool is_directory = item.type == ArtifactType::kDirectory;
+    if (!is_directory && (item.type != ArtifactType::kFile || !item.skipped.empty())) return {};
+    SBX_TRY(enter(parent));
+    if (is_directory) return make_directory(name, item);
+    Status moved = sys::renameat(request_.work_dir, path, parent_fd_.get(), name);
+    if (moved.ok() || moved.error().sys_errno() != EXDEV) return moved;
+    Artifact again = item;
+    again.path = path;
+    return copy(again, name);
+  }
+
  private:
   /// Makes `parent_fd_` the directory `path` below the destination; its making came before.
   Status enter(const std::string& path) {
@@ -192,13 +207,32 @@ void reserve_manifest_name(ArtifactList& list) {
   }
 }
 
-Status write_tree(int dest, const ArtifactRequest& request, ArtifactList& list) {
+Status write_files(int dest, const ArtifactRequest& request, ArtifactList& list) {
   TreeWriter writer(dest, request);
   for (Artifact& item : list.items) {
     SBX_TRY(writer.write(item, list));
   }
+  return {};
+}
+
+Status write_manifest(int dest, const ArtifactList& list) {
   constexpr mode_t kMode = 0644;
   return fs::write_atomic(dest, kManifestName, manifest_json(list), kMode);
+}
+
+Status write_tree(int dest, const ArtifactRequest& request, ArtifactList& list) {
+  SBX_TRY(write_files(dest, request, list));
+  return write_manifest(dest, list);
+}
+
+Status move_files(int from, int dest, const ArtifactList& list) {
+  ArtifactRequest request;
+  request.work_dir = from;
+  TreeWriter writer(dest, request);
+  for (const Artifact& item : list.items) {
+    SBX_TRY(writer.move(item));
+  }
+  return {};
 }
 
 }  // namespace sbx::run

@@ -16,6 +16,7 @@
 
 #include "core/base/result.h"
 #include "core/base/units.h"
+#include "core/run/record.h"
 
 namespace sbx::run {
 
@@ -78,25 +79,42 @@ Status hash_artifacts(const ArtifactRequest& request, ArtifactList& list);
 std::vector<std::string> missing_required(const ArtifactList& list,
                                           std::span<const std::string> globs);
 
+/// How artifacts appear at their place.
+struct Publishing {
+  std::string state_dir;  ///< where scratch directories are noted; empty: nowhere
+  /// The place belongs to a date: an existing directory that is wholly sbx's own is replaced as a
+  /// whole, too.
+  bool is_dated = false;
+  /// Told just before something appears; a failure stops that. May be empty.
+  std::function<Status(const OutPlace&)> announce;
+};
+
 /// Where artifacts go: `-o DIR` or `-o FILE.tar.gz`. Checked before the job is started.
 class ArtifactSink {
  public:
   /// kUsage or kDenied when nothing could be written there later. Changes nothing.
   static Result<ArtifactSink> open(const std::string& target);
+  void set_publishing(Publishing how) { how_ = std::move(how); }
   /// Copies everything listed and fills in sha256 and mime; a new directory or an archive appears
-  /// whole by rename, an existing directory gets file after file, manifest.json last. What cannot
-  /// be read is marked as skipped; what cannot be written is an error.
+  /// whole by rename; an existing directory gets file after file once all are copied, manifest.json
+  /// last. What cannot be read is marked as skipped; what cannot be written is an error. The umask
+  /// counts, but never for the owner.
   Status write(const ArtifactRequest& request, ArtifactList& list) const;
   const std::string& target() const { return target_; }
 
  private:
   enum class Kind : std::uint8_t { kNewDirectory, kDirectory, kArchive };
   ArtifactSink(Kind kind, std::string target) : kind_(kind), target_(std::move(target)) {}
-  Status write_new_directory(const ArtifactRequest& request, ArtifactList& list) const;
+  Status write_whole_directory(const ArtifactRequest& request,
+                               ArtifactList& list,
+                               unsigned how) const;
+  Status write_into_directory(const ArtifactRequest& request, ArtifactList& list) const;
+  Status announce(OutPlace place) const;
   Status write_archive(const ArtifactRequest& request, ArtifactList& list) const;
 
   Kind kind_;
   std::string target_;
+  Publishing how_;
 };
 
 /// The text of manifest.json for what was written.

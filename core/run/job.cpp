@@ -24,6 +24,7 @@
 #include "core/base/clock.h"
 #include "core/base/text.h"
 #include "core/run/input_copy.h"
+#include "core/run/signals.h"
 
 namespace sbx::run {
 
@@ -31,16 +32,10 @@ namespace {
 
 constexpr Millis kGrace{2000};
 constexpr Millis kLastDrain{1000};
-constexpr std::array kEndingSignals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 constexpr double kSecondsPerNs = 1e-9;
 
 double seconds_between(std::int64_t from_ns, std::int64_t to_ns) {
   return static_cast<double>(to_ns - from_ns) * kSecondsPerNs;
-}
-
-bool is_ignored(int signo) {
-  struct sigaction action {};
-  return ::sigaction(signo, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
 }  // namespace
@@ -60,16 +55,17 @@ Status Job::watch_signals() {
     signals_.push_back(std::move(watch));
     caught_signals_.push_back(signo);
   }
+  // Without a terminal of its own the job stops and goes on together with us (Ctrl-Z, fg).
+  if (!is_ignored(SIGTSTP)) {
+    SBX_ASSIGN(Watch stopped,
+               loop_.add_signal(SIGTSTP, [this](const signalfd_siginfo& /*info*/) { on_stop(); }));
+    signals_.push_back(std::move(stopped));
+  }
   if (!request_.exec.tty.has_value()) return {};
   SBX_ASSIGN(Watch resized, loop_.add_signal(SIGWINCH, [this](const signalfd_siginfo& /*info*/) {
     on_window_change();
   }));
   signals_.push_back(std::move(resized));
-  SBX_ASSIGN(Watch stopped, loop_.add_signal(SIGTSTP, [this](const signalfd_siginfo& /*info*/) {
-    if (raw_.has_value()) raw_->suspend();
-    on_window_change();
-  }));
-  signals_.push_back(std::move(stopped));
   return {};
 }
 
@@ -78,6 +74,11 @@ JobEnd Job::run(backend::Plan& plan, std::shared_ptr<backend::HeadStart> head) {
   Status watched = watch_signals();
   if (watched.ok()) {
     auto launched = plan.launch(std::move(head));
+    if (launched.ok() && request_.on_sandbox) {
+      if (Status noted = request_.on_sandbox(launched.value()->exit_fd()); !noted.ok()) {
+        launched = std::move(noted).error();
+      }
+    }
     if (launched.ok()) {
       supervisor_ = std::make_unique<supervise::Supervisor>(
           loop_,
@@ -138,6 +139,12 @@ void Job::start() {
     // What making the sandbox took is not the job's, where it is counted at all (v2).
     cpu_before_ns_ = supervisor_->cpu_time().ok() ? supervisor_->cpu_time().value() : 0;
     watch_cpu_time();
+  }
+  if (request_.deadline_ns.has_value()) {
+    constexpr std::int64_t kNsPerMs = 1'000'000;
+    const Millis left{
+        std::max<std::int64_t>(0, (*request_.deadline_ns - monotonic_ns()) / kNsPerMs)};
+    deadline_ = loop_.add_timer(left, [this] { on_deadline(); });
   }
   supervisor_->when_broken([this](Error error) {
     // What we kill ourselves ends "unexpectedly", too.
@@ -250,6 +257,19 @@ void Job::on_signal(int signo) {
   ask_to_end(signo);
 }
 
+/// Somebody wants us to stand still: the shell's Ctrl-Z, or kill -TSTP.
+void Job::on_stop() {
+  const bool has_job = phase_ == Phase::kRunning;
+  if (has_job) static_cast<void>(supervisor_->signal(0, SIGSTOP));
+  if (raw_.has_value()) {
+    raw_->suspend();
+  } else {
+    ::raise(SIGSTOP);
+  }
+  if (has_job) static_cast<void>(supervisor_->signal(0, SIGCONT));
+  if (request_.exec.tty.has_value()) on_window_change();
+}
+
 void Job::on_timeout() {
   if (end_.facts.interrupted_by != 0) return;
   end_.facts.timed_out = true;
@@ -283,6 +303,12 @@ void Job::watch_cpu_time() {
   const auto left = static_cast<std::int64_t>((limit - so_far) / kNsPerMs);
   const Millis pause{std::max(left / processors, kLeastPause)};
   cpu_watch_ = loop_.add_timer(pause, [this] { watch_cpu_time(); });
+}
+
+void Job::on_deadline() {
+  if (end_.facts.interrupted_by != 0 || end_.facts.timed_out) return;
+  end_.missed_deadline = true;
+  on_timeout();
 }
 
 void Job::ask_to_end(int signo) {
@@ -322,6 +348,7 @@ void Job::finish_if_drained() {
   if ((out_ && out_->running()) || (err_ && err_->running())) return;
   phase_ = Phase::kDone;
   timeout_.remove();
+  deadline_.remove();
   grace_.remove();
   loop_.stop();
 }

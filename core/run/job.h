@@ -28,11 +28,15 @@ struct JobRequest {
   bool capture = false;         ///< output goes into memory instead of to 1 and 2
   std::optional<Bytes> output;  ///< limit of each stream
   std::optional<Millis> timeout;
+  std::optional<std::int64_t> deadline_ns;  ///< CLOCK_MONOTONIC
+  /// Called when the sandbox is there, before the program is started; may be empty.
+  std::function<Status(int init_pidfd)> on_sandbox;
 };
 
 /// What is known at the end.
 struct JobEnd {
   supervise::EndFacts facts;
+  bool missed_deadline = false;  ///< what timed out was the deadline
   backend::FinalState final;
   Output out;
   Output err;
@@ -68,6 +72,8 @@ class Job {
   void watch_cpu_time();
   void look_at_disk();
   bool was_asked_to_end() const;
+  void on_deadline();
+  void on_stop();
   void ask_to_end(int signo);
   void on_end();
   void finish_if_drained();
@@ -96,6 +102,7 @@ class Job {
   std::optional<Millis> cpu_time_;  ///< of all processes together, when we hold the job to it
   std::uint64_t cpu_before_ns_ = 0;
   Watch cpu_watch_;
+  Watch deadline_;
   Watch grace_;
 };
 

@@ -14,6 +14,7 @@
 
 #include "core/backend/backend.h"
 #include "core/profile/profile.h"
+#include "core/run/record.h"
 
 namespace sbx::run {
 
@@ -32,13 +33,28 @@ struct Program {
   std::vector<std::string> args;  ///< kCommand: the whole argv; else what follows FILE, - or CODE
 };
 
+/// When all has to be over.
+struct Deadline {
+  std::int64_t at_ns = 0;  ///< CLOCK_MONOTONIC
+  Millis given;            ///< as the user said it
+};
+
+/// For whoever keeps account of a run; each may be empty. A failure ends the run as one of sbx.
+struct RunHooks {
+  /// PID 1 of the sandbox is there (its pidfd, not owned), the program not yet.
+  std::function<Status(int init_pidfd)> on_sandbox;
+  /// The artifacts are about to appear at this place.
+  std::function<Status(const OutPlace&)> on_place;
+};
+
 struct Options {
   Program program;
   std::optional<std::string> profile;        ///< -p; absent: chosen from the program
   std::vector<profile::Override> overrides;  ///< --memory, --set, -e, -v, -w, ... in order
   bool allow_outside = false;                ///< see profile::LoadRequest
   std::vector<std::string> inputs;           ///< -i HOST[=INSIDE], as given
-  std::optional<std::string> out;            ///< -o DIR or FILE.tar.gz|.zip|...
+  std::optional<std::string> out;            ///< -o DIR or FILE.tar.gz|.zip|..., dates filled in
+  std::string out_pattern;                   ///< as given, when it holds a date pattern; else empty
   std::vector<std::string> require;          ///< --require GLOB, added to the profile's
   bool tty = false;                          ///< -t
   bool want_stdin = false;                   ///< --stdin
@@ -50,6 +66,11 @@ struct Options {
   std::shared_ptr<backend::HeadStart> head;  ///< from begin(); may be null
   /// Told each sentence that the user should read while the job runs; may be empty.
   std::function<void(std::string_view)> warn;
+  /// Whether that includes what this host cannot do, which is the same in every run.
+  bool warn_of_host = true;
+  std::string id;                    ///< of the run, for its report; empty: the sandbox's
+  std::optional<Deadline> deadline;  ///< of everything, collecting included
+  RunHooks hooks;
 };
 
 }  // namespace sbx::run

@@ -1,4 +1,4 @@
-// Report: the result object, and manifest.json with it; the only file here that knows JSON.
+// Report: the result object, and manifest.json with it.
 #include "core/run/report.h"
 
 #include <cmath>
@@ -117,7 +117,22 @@ Json limits_json(const Report& report) {
   return object;
 }
 
-enum class Extent : bool { kStatus, kWhole };
+enum class Extent : std::uint8_t { kStatus, kRecord, kWhole };
+
+void put_artifacts(Json& object, const Report& report, Extent extent) {
+  constexpr std::size_t kMostInRecord = 1000;
+  Json& list = object["artifacts"] = Json::array();
+  bool is_complete = report.artifacts_complete;
+  for (const Artifact& item : report.artifacts) {
+    if (item.type == ArtifactType::kDirectory) continue;
+    if (extent == Extent::kRecord && list.size() == kMostInRecord) {
+      is_complete = false;
+      break;
+    }
+    list.push_back(artifact_json(item));
+  }
+  if (!is_complete) object["artifacts_complete"] = false;
+}
 
 Json report_json(const Report& report, Extent extent) {
   const supervise::Outcome& outcome = report.outcome;
@@ -140,18 +155,16 @@ Json report_json(const Report& report, Extent extent) {
     object["error"] = nullptr;
   }
   if (!outcome.limit_hit.empty()) object["limit_hit"] = outcome.limit_hit;
-  if (extent == Extent::kStatus) {
+  if (!report.skip_reason.empty()) object["skipped"] = utf8(report.skip_reason);
+  if (report.attempts != 0) object["attempts"] = report.attempts;
+  if (extent == Extent::kWhole) {
+    put_output(object, report);
+  } else {
     object["stdout_bytes"] = report.out.bytes;
     object["stderr_bytes"] = report.err.bytes;
     object["truncated"] = report.out.truncated || report.err.truncated;
-  } else {
-    put_output(object, report);
-    object["artifacts"] = Json::array();
-    for (const Artifact& item : report.artifacts) {
-      if (item.type != ArtifactType::kDirectory) object["artifacts"].push_back(artifact_json(item));
-    }
-    if (!report.artifacts_complete) object["artifacts_complete"] = false;
   }
+  if (extent != Extent::kStatus) put_artifacts(object, report, extent);
   object["usage"] = report.has_usage ? usage_json(report) : Json(nullptr);
   object["phases"] = {{"setup_s", rounded(report.phases.setup_s)},
                       {"run_s", rounded(report.phases.run_s)},
@@ -170,6 +183,10 @@ Json report_json(const Report& report, Extent extent) {
 
 std::string to_json(const Report& report) {
   return dump(report_json(report, Extent::kWhole), -1);
+}
+
+std::string to_record_json(const Report& report) {
+  return dump(report_json(report, Extent::kRecord), -1);
 }
 
 std::string to_status_json(const Report& report) {

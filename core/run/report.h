@@ -62,10 +62,16 @@ struct Report {
   Phases phases;
   std::vector<confine::InForce> limits;
   std::vector<Denied> denied;
+  unsigned attempts = 0;     ///< how often it was started, with --retry; else 0
+  bool is_recorded = false;  ///< `sbx runs show` finds it
+  std::string skip_reason;   ///< kSkipped: what stood in the way
 };
 
 /// The result object of `run --json`, one line without the newline. Always valid UTF-8.
 std::string to_json(const Report& report);
+
+/// The same without the output, and with the first 1000 artifacts only: what a record keeps.
+std::string to_record_json(const Report& report);
 
 /// The line for --status-fd: the same object without output and artifacts.
 std::string to_status_json(const Report& report);

@@ -29,6 +29,7 @@
 #include "core/run/job.h"
 #include "core/run/program.h"
 #include "core/run/python_hook.h"
+#include "core/run/scratch.h"
 #include "core/supervise/terminal.h"
 
 namespace sbx::run {
@@ -120,6 +121,8 @@ JobRequest job_request(const Options& options,
   job.capture = options.capture;
   job.output = profile.limits.output;
   job.timeout = profile.limits.timeout;
+  if (options.deadline.has_value()) job.deadline_ns = options.deadline->at_ns;
+  job.on_sandbox = options.hooks.on_sandbox;
   return job;
 }
 
@@ -137,6 +140,9 @@ Result<Prepared> prepare(const Options& options) {
     auto sink = ArtifactSink::open(*options.out);
     if (!sink.ok()) return as_usage(std::move(sink).error());
     prepared.sink.emplace(std::move(sink).value());
+    prepared.sink->set_publishing({.state_dir = options.state_dir,
+                                   .is_dated = !options.out_pattern.empty(),
+                                   .announce = options.hooks.on_place});
   }
   prepared.job = job_request(options, prepared.profile, std::move(argv));
   SBX_ASSIGN(prepared.id, confine::cgroup_id());
@@ -160,6 +166,10 @@ std::vector<std::string> no_artifacts(const Prepared& prepared) {
   return paths;
 }
 
+bool is_past(const std::optional<Deadline>& deadline) {
+  return deadline.has_value() && monotonic_ns() >= deadline->at_ns;
+}
+
 struct Collected {
   ArtifactList list;
   std::optional<Error> error;
@@ -173,7 +183,7 @@ Collected collect(const Options& options, const Prepared& prepared, Job& job) {
   ArtifactRequest request;
   request.work_dir = job.work_dir();
   request.inputs = inputs;
-  request.should_stop = [&job] { return job.pending_signal() != 0; };
+  request.should_stop = [&] { return job.pending_signal() != 0 || is_past(options.deadline); };
   auto found = find_artifacts(request);
   if (!found.ok()) {
     collected.error = std::move(found).error();
@@ -235,7 +245,8 @@ Failure limit_failure(const profile::Profile& profile,
 /// The text for what went wrong; none for what is the program's own affair.
 std::optional<Failure> failure_of(const Report& report,
                                   const Prepared& prepared,
-                                  const std::vector<std::string>& missing) {
+                                  const std::vector<std::string>& missing,
+                                  const std::optional<Deadline>& missed_deadline) {
   const supervise::Outcome& outcome = report.outcome;
   const profile::Profile& profile = prepared.profile;
   if (outcome.error.has_value()) {
@@ -253,6 +264,7 @@ std::optional<Failure> failure_of(const Report& report,
   }
   switch (outcome.cause) {
     case supervise::Cause::kTimeout:
+      if (missed_deadline.has_value()) return deadline_failure(*missed_deadline, {});
       return Failure{.code = "time_limit",
                      .message = text::cat("the time limit of ",
                                           to_string(profile.limits.timeout.value_or(Millis{0})),
@@ -305,7 +317,14 @@ void warn_about_output(const Options& options, const Report& report, std::string
 }
 
 /// Limits that sbx itself holds, after those of the backend.
-void add_own_limits(const profile::Limits& limits, std::vector<confine::InForce>& in_force) {
+void add_own_limits(const Options& options,
+                    const profile::Limits& limits,
+                    std::vector<confine::InForce>& in_force) {
+  if (options.deadline.has_value()) {
+    in_force.push_back({.limit = "deadline",
+                        .value = text::cat(options.deadline->given.v, "ms"),
+                        .mechanism = "timer of sbx over waiting, all attempts and collecting"});
+  }
   if (limits.timeout.has_value()) {
     in_force.push_back({.limit = "timeout",
                         .value = text::cat(limits.timeout->v, "ms"),
@@ -318,35 +337,20 @@ void add_own_limits(const profile::Limits& limits, std::vector<confine::InForce>
   }
 }
 
-void write_status(const Options& options, const Report& report) {
-  if (!options.status_fd.has_value()) return;
-  static_cast<void>(sys::write_all(*options.status_fd, to_status_json(report) + "\n"));
-}
-
-Report refused(const Options& options, const Error& error) {
-  Report report;
-  const bool is_usage = error.code() == Errc::kUsage;
-  report.outcome.cause = is_usage ? supervise::Cause::kUsage : supervise::Cause::kSandboxError;
-  report.outcome.error = error;
-  report.exit_status = supervise::exit_status(report.outcome);
-  report.retryable = is_retryable(report.outcome);
-  report.profile = options.profile.value_or("");
-  report.failure = Failure{
-      .code = std::string(name(error.code())), .message = error.message(), .fix = error.hint()};
-  write_status(options, report);
-  return report;
-}
-
 Report run_prepared(const Options& options, Prepared& prepared) {
   for (const std::string& warning : prepared.plan->warnings()) {
-    warn(options, warning);
+    if (options.warn_of_host) warn(options, warning);
   }
   Job job(prepared.job);
   JobEnd end = job.run(*prepared.plan, options.head);
   const std::int64_t ended_ns = monotonic_ns();
   Collected collected = collect(options, prepared, job);
+  const bool was_cut = collected.error.has_value() && collected.error->sys_errno() == EINTR;
   if (const int signo = job.pending_signal(); signo != 0) {
     end.facts.interrupted_by = signo;
+  } else if (was_cut && is_past(options.deadline)) {
+    end.facts.timed_out = true;
+    end.missed_deadline = true;
   } else if (collected.error.has_value() && !end.facts.sandbox_error.has_value()) {
     end.facts.sandbox_error = std::move(collected.error);
   }
@@ -355,14 +359,14 @@ Report run_prepared(const Options& options, Prepared& prepared) {
   end.facts.required_missing = !collected.missing.empty();
 
   Report report;
-  report.id = prepared.id;
+  report.id = options.id.empty() ? prepared.id : options.id;
   report.profile = prepared.profile.name;
   report.isolation = prepared.choice.backend->name;
   report.isolation_reason = prepared.choice.reason;
   report.outcome = supervise::classify(end.facts);
-  report.exit_status = supervise::exit_status(report.outcome);
-  report.retryable = is_retryable(report.outcome);
-  report.failure = failure_of(report, prepared, collected.missing);
+  settle_outcome(report);
+  const auto missed = end.missed_deadline ? options.deadline : std::nullopt;
+  report.failure = failure_of(report, prepared, collected.missing, missed);
   report.out = std::move(end.out);
   report.err = std::move(end.err);
   report.artifacts = std::move(collected.list.items);
@@ -372,12 +376,12 @@ Report run_prepared(const Options& options, Prepared& prepared) {
   report.phases = end.phases;
   report.phases.collect_s = static_cast<double>(monotonic_ns() - ended_ns) * kSecondsPerNs;
   report.limits = prepared.plan->limits();
-  add_own_limits(prepared.profile.limits, report.limits);
+  add_own_limits(options, prepared.profile.limits, report.limits);
   if (!report.failure.has_value() && !report.outcome.limit_hit.empty()) {
     warn(options, limit_failure(prepared.profile, report.outcome.limit_hit, report.limits).message);
   }
   warn_about_output(options, report, to_string(prepared.profile.limits.output.value_or(Bytes{0})));
-  write_status(options, report);
+  static_cast<void>(reclaim_scratch(options.state_dir, Reclaim::kRemove));
   return report;
 }
 
@@ -408,7 +412,7 @@ std::shared_ptr<backend::HeadStart> begin(bool has_mounts) {
   return choice.value().backend->begin({{own_file()}, has_mounts});
 }
 
-Report execute(const Options& options) {
+Report attempt(const Options& options) {
   settle_signals();
   auto prepared = prepare(options);
   if (!prepared.ok()) return refused(options, prepared.error());
@@ -419,6 +423,41 @@ Result<std::optional<Bytes>> memory_limit(const Options& options) {
   Script script;
   SBX_ASSIGN(const profile::Profile profile, read_profile(options, script));
   return profile.limits.memory;
+}
+
+Report execute(const Options& options) {
+  Report report = attempt(options);
+  write_status(options, report);
+  return report;
+}
+
+void settle_outcome(Report& report) {
+  report.exit_status = supervise::exit_status(report.outcome);
+  report.retryable = is_retryable(report.outcome);
+}
+
+void write_status(const Options& options, const Report& report) {
+  if (!options.status_fd.has_value()) return;
+  static_cast<void>(sys::write_all(*options.status_fd, to_status_json(report) + "\n"));
+}
+
+Report refused(const Options& options, const Error& error) {
+  Report report;
+  report.id = options.id;
+  const bool is_usage = error.code() == Errc::kUsage;
+  report.outcome.cause = is_usage ? supervise::Cause::kUsage : supervise::Cause::kSandboxError;
+  report.outcome.error = error;
+  settle_outcome(report);
+  report.profile = options.profile.value_or("");
+  report.failure = Failure{
+      .code = std::string(name(error.code())), .message = error.message(), .fix = error.hint()};
+  return report;
+}
+
+Failure deadline_failure(const Deadline& deadline, std::string_view when) {
+  return {.code = "deadline",
+          .message = text::cat("the deadline of ", to_string(deadline.given), " was reached", when),
+          .fix = "give it more with --deadline"};
 }
 
 Result<std::string> plan_text(const Options& options) {
@@ -443,7 +482,7 @@ Result<std::string> plan_text(const Options& options) {
                    job.exec.tty.has_value() ? ", terminal" : "",
                    "\n");
   std::vector<confine::InForce> limits = prepared.plan->limits();
-  add_own_limits(prepared.profile.limits, limits);
+  add_own_limits(options, prepared.profile.limits, limits);
   for (const confine::InForce& limit : limits) {
     all += text::cat("limit ",
                      limit.limit,

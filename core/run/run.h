@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "core/backend/backend.h"
 #include "core/base/result.h"
@@ -32,6 +33,20 @@ Report execute(const Options& options);
 /// The memory limit that execute() would ask for; nullopt: none. The errors of a mistake in program
 /// or profile, as there. Starts nothing.
 Result<std::optional<Bytes>> memory_limit(const Options& options);
+
+/// The same without the status line: one attempt of a run that may take several.
+Report attempt(const Options& options);
+
+/// A report of a run that did not take place because of `error`.
+Report refused(const Options& options, const Error& error);
+/// Sets what follows from `report.outcome`: exit status and whether a later try may succeed.
+void settle_outcome(Report& report);
+
+/// What to say when `deadline` has passed; `when` (may be empty) goes on the sentence.
+Failure deadline_failure(const Deadline& deadline, std::string_view when);
+
+/// The line for Options::status_fd, when there is one.
+void write_status(const Options& options, const Report& report);
 
 /// What execute() would do, one line per step; starts nothing. kUsage and kUnsupported as there.
 Result<std::string> plan_text(const Options& options);

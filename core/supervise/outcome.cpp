@@ -31,6 +31,7 @@ constexpr auto kNames = std::to_array<CauseName>({
     {Cause::kSandboxError, "sandbox_error"},
     {Cause::kUsage, "usage"},
     {Cause::kInterrupted, "interrupted"},
+    {Cause::kSkipped, "skipped"},
 });
 
 struct SignalName {
@@ -137,6 +138,8 @@ int exit_status(const Outcome& outcome) {
     case Cause::kTimeout:
     case Cause::kCpuLimit:
       return kExitTimeout;
+    case Cause::kSkipped:
+      return kExitOk;
     case Cause::kUsage:
       return kExitUsage;
     case Cause::kDiskFull:

@@ -23,6 +23,7 @@ enum class Cause {
   kSandboxError,
   kUsage,
   kInterrupted,
+  kSkipped,  ///< nothing ran: another run holds the lock, and the user wants it so
 };
 
 /// The name used in JSON and on --status-fd, e.g. "exited".

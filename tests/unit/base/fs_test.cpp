@@ -153,6 +153,17 @@ TEST_CASE("fs: a temporary directory is private and goes with its owner") {
   CHECK(!fs::TempDir::create("/nonexistent", "x").ok());
 }
 
+TEST_CASE("fs: a temporary directory can be entered under any umask, which stays as it was") {
+  const mode_t before = ::umask(0777);
+  const auto made = fs::TempDir::create("/tmp", "sbx-unit-umask-");
+  const mode_t after = ::umask(before);
+  REQUIRE(made.ok());
+  CHECK(after == 0777);
+  struct stat st {};
+  REQUIRE(::stat(made.value().path().c_str(), &st) == 0);
+  CHECK((st.st_mode & 0777U) == 0700);
+}
+
 TEST_CASE("fs: random names differ and hold only letters and digits") {
   const std::string name = fs::random_name(40);
   CHECK(name.size() == 40);

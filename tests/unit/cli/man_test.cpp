@@ -27,24 +27,25 @@ namespace {
 /// Verbs with a page of their own.
 constexpr std::array<std::string_view, 4> kOwnPage = {"run", "batch", "doctor", "gc"};
 
-bool has_own_page(const Verb& verb) {
-  return std::ranges::find(kOwnPage, verb.name) != kOwnPage.end();
-}
-
-std::string own_page(const Verb& verb) {
-  return "man/sbx-" + std::string(verb.name) + ".1";
+/// The page of its own that a verb has, or shares with its group; empty: none but sbx(1).
+std::string page_of(const Verb& verb) {
+  if (std::ranges::find(kOwnPage, verb.name) != kOwnPage.end()) {
+    return "man/sbx-" + std::string(verb.name) + ".1";
+  }
+  if (verb.name.starts_with("runs ")) return "man/sbx-runs.1";
+  return verb.name.starts_with("profile ") ? "man/sbx-profile.1" : "";
 }
 
 /// Verbs that sbx(1) describes in a line.
 bool is_small(const Verb& verb) {
-  return !has_own_page(verb) && !verb.name.starts_with("profile ");
+  return page_of(verb).empty();
 }
 
 /// The text that describes one verb.
 std::string description(const Verb& verb) {
-  if (has_own_page(verb)) return source_file(own_page(verb));
   if (is_small(verb)) return source_file("man/sbx.1");
-  std::string page = source_file("man/sbx-profile.1");
+  std::string page = source_file(page_of(verb));
+  if (verb.name.find(' ') == std::string_view::npos) return page;
   std::size_t begin = page.find("\n.Ss sbx " + std::string(verb.name) + "\n");
   REQUIRE_MESSAGE(begin != std::string::npos, "no section for ", verb.name);
   return page.substr(begin,
@@ -105,7 +106,7 @@ TEST_CASE("man: sbx(1) names every verb, with the flags of the small ones, and e
 TEST_CASE("man: examples of run and profile in the pages are those of the table") {
   for (const Verb* verb : verbs()) {
     if (is_small(*verb)) continue;
-    std::string page = source_file(has_own_page(*verb) ? own_page(*verb) : "man/sbx-profile.1");
+    std::string page = source_file(page_of(*verb));
     page = std::regex_replace(page, std::regex("\\\\-"), "-");
     CHECK_MESSAGE(page.find(verb->examples[0].command) != std::string::npos,
                   verb->examples[0].command);
@@ -146,6 +147,7 @@ TEST_CASE("man: mandoc finds nothing to complain about") {
                                           "sbx.1",
                                           "sbx-run.1",
                                           "sbx-batch.1",
+                                          "sbx-runs.1",
                                           "sbx-doctor.1",
                                           "sbx-gc.1",
                                           "sbx-profile.1",

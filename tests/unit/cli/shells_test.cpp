@@ -63,7 +63,9 @@ TEST_CASE("completions in bash: verbs, flags, profiles, keys, files, and the pro
   Scene scene;
   // words are given as readline splits them: = and : stand alone
   const std::vector<Row> rows = {
-      {"sbx r", "run\n"},
+      {"sbx r", "run\nruns\n"},
+      {"sbx runs sh", "show\n"},
+      {"sbx run --on-overlap w", "wait\n"},
       {"sbx profile ex", "explain\n"},
       {"sbx profile explain n", "node\n"},
       {"sbx run --mem", "--memory\n"},
@@ -94,7 +96,9 @@ TEST_CASE("completions in fish: verbs, flags, profiles, keys, files, and the pro
   SKIP_UNLESS("fish");
   Scene scene;
   const std::vector<Row> rows = {
-      {"sbx r", "run\n"},
+      {"sbx r", "run\nruns\n"},
+      {"sbx runs sh", "show\n"},
+      {"sbx run --on-overlap w", "wait\n"},
       {"sbx profile ex", "explain\n"},
       {"sbx run --mem", "--memory\n"},
       {"sbx run -p pyp", "pypy\n"},

@@ -61,6 +61,18 @@ mode_t mode_of(const std::string& path) {
 
 }  // namespace
 
+TEST_CASE("paths: a state directory is only looked for, not made, where nothing is to be kept") {
+  FakeHost host;
+  host.context().is_root = false;
+  host.variables["HOME"] = host.at("home");
+  CHECK_FALSE(existing_state_dir(host.context()).has_value());
+  CHECK_FALSE(fs::open_dir(host.at("home")).ok());
+  host.dir("home/.local/state/sbx", 0700);
+  CHECK(existing_state_dir(host.context()) == host.at("home/.local/state/sbx"));
+  host.variables["SBX_STATE_DIR"] = host.at("other");
+  CHECK_FALSE(existing_state_dir(host.context()).has_value());
+}
+
 TEST_CASE("paths: SBX_STATE_DIR wins, is made private, and must be absolute") {
   FakeHost host;
   host.variables["SBX_STATE_DIR"] = host.at("a/b/state/");
