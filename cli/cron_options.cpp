@@ -71,7 +71,7 @@ Status read_deadline(const Invocation& given, run::CronOptions& cron) {
   Result<Millis> time = parse_duration(*value);
   if (!time.ok()) return std::move(time).error().prefixed("--deadline");
   constexpr Millis kLongest{std::int64_t{10} * 365 * 86'400'000};
-  if (time.value().v == 0 || time.value() > kLongest) {
+  if (time.value().v == 0 || time.value().v > kLongest.v) {
     return usage(text::cat("--deadline: ", *value, " is out of range"), "for example: 10m, 2h");
   }
   cron.deadline = time.value();

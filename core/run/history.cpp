@@ -105,8 +105,9 @@ std::optional<HistoryEntry> read_entry(int dir, const Key& key) {
   if (!record.ok()) return fail(record.error());
   entry.record = std::move(record).value();
   entry.record.sequence = key.sequence;
-  if (entry.record.id != key.id)
+  if (entry.record.id != key.id) {
     return fail(Error(Errc::kProtocol, "the file has another run's record"));
+  }
   return entry;
 }
 
@@ -156,7 +157,7 @@ Result<std::uint64_t> History::next_sequence() const {
 }
 
 Status History::remove(const RunRecord& record) const {
-  const Status removed = sys::unlinkat(dir_.get(), file_name({record.sequence, record.id}));
+  Status removed = sys::unlinkat(dir_.get(), file_name({record.sequence, record.id}));
   if (removed.ok() || removed.error().sys_errno() == ENOENT) return {};
   return removed;
 }
