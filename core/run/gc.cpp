@@ -21,6 +21,7 @@
 #include "core/base/sys.h"
 #include "core/base/text.h"
 #include "core/confine/cgroup.h"
+#include "core/run/scratch.h"
 
 namespace sbx::run {
 namespace {
@@ -195,11 +196,30 @@ Status remove_socket(const GcContext& /*context*/, const Leftover& leftover) {
   return sys::unlinkat(AT_FDCWD, leftover.name);
 }
 
-constexpr std::array<LeftoverKind, 4> kKinds{{
+// --- outputs that were being put together, or away ---
+
+std::vector<Leftover> find_outputs(const GcContext& context) {
+  std::vector<Leftover> out;
+  for (std::string& path : reclaim_scratch(context.state_dir, Reclaim::kDryRun)) {
+    out.push_back({.name = std::move(path), .why = "the run that made it is gone", .bytes = {}});
+  }
+  return out;
+}
+
+Status remove_output(const GcContext& context, const Leftover& leftover) {
+  // All at once; each of the others then finds its own gone.
+  static_cast<void>(reclaim_scratch(context.state_dir, Reclaim::kRemove));
+  if (!sys::fstatat(AT_FDCWD, leftover.name, AT_SYMLINK_NOFOLLOW).ok()) return {};
+  return Error(Errc::kSystem, text::cat("remove ", leftover.name, ": something in it stays"))
+      .with_hint(text::cat("rm -rf ", leftover.name));
+}
+
+constexpr std::array<LeftoverKind, 5> kKinds{{
     {"cgroup", find_cgroups, remove_cgroup},
     {"temporary file", find_old_temporaries, remove_temporary},
     {"unfinished root", find_roots, remove_root},
     {"socket", find_sockets, remove_socket},
+    {"output", find_outputs, remove_output},
 }};
 
 }  // namespace

@@ -414,6 +414,13 @@ TEST_SUITE("jail") {
       child.kill(SIGKILL);
       child.wait();
       CHECK(names_in(scene.at("out")).size() == 1);  // the scratch directory
+      if (target == "out") {
+        const Outcome found = scene.call({"gc", "--dry-run"});
+        INFO(found.show());
+        CHECK(contains(found.out, "/out/.sbx-out-"));
+        CHECK(names_in(scene.at("out")).size() == 1);
+        CHECK(scene.call({"gc"}).code == 0);
+      }
       CHECK(scene.call({"version"}).code == 0);
       CHECK(names_in(scene.at("out")).empty());
       CHECK(!exists(scene.state() + "/scratch"));
