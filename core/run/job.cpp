@@ -124,7 +124,7 @@ JobEnd Job::run(backend::Plan& plan, std::shared_ptr<backend::HeadStart> head) {
 
 /// What the job left of its disk. A program that gave space back before it ended is not noticed.
 void Job::look_at_disk() {
-  constexpr std::uint64_t kLeast = 16 * 4096;  // ext4 keeps a few blocks for its own trees
+  constexpr std::uint64_t kLeast = 65536;  // ext4 keeps a few blocks for its own trees
   struct statvfs info {};
   if (work_dir() < 0 || ::fstatvfs(work_dir(), &info) != 0) return;
   end_.facts.disk_is_full = std::uint64_t{info.f_bavail} * info.f_frsize < kLeast;
