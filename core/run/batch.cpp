@@ -385,8 +385,13 @@ Result<BatchReport> run_batch(const BatchRequest& request) {
   if (request.resume) {
     SBX_ASSIGN(earlier, output.recover());
   }
-  Batch batch(request, earlier, output, memory);
-  return batch.run();
+  SBX_TRY(adopt_orphans());
+  auto report = [&] {
+    Batch batch(request, earlier, output, memory);
+    return batch.run();
+  }();
+  reap_orphans();
+  return report;
 }
 
 }  // namespace sbx::run

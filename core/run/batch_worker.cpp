@@ -166,4 +166,21 @@ Result<int> BatchWorker::end() {
   return process_.wait();
 }
 
+Status adopt_orphans() {
+  SBX_TRY(sys::prctl("adopt orphans", PR_SET_CHILD_SUBREAPER, 1));
+  return {};
+}
+
+void reap_orphans() {
+  constexpr Millis kStep{10};
+  constexpr int kSteps = 200;
+  for (int i = 0; i < kSteps; ++i) {
+    pid_t reaped = 0;
+    while ((reaped = ::waitpid(-1, nullptr, WNOHANG)) > 0) {
+    }
+    if (reaped < 0) return;  // no child is left
+    static_cast<void>(sys::poll({}, kStep));
+  }
+}
+
 }  // namespace sbx::run

@@ -64,4 +64,10 @@ class BatchWorker {
   std::string received_;
 };
 
+/// A worker that crashes leaves its sandbox behind: it ends by itself, and from now on we are its
+/// parent (prctl(2), PR_SET_CHILD_SUBREAPER), as nobody else may be there to wait for it.
+Status adopt_orphans();
+/// Waits for the end of all children, at most two seconds. For the time after the last worker.
+void reap_orphans();
+
 }  // namespace sbx::run

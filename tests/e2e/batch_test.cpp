@@ -364,7 +364,8 @@ TEST_SUITE("jail") {
     CHECK(joined(check.left()) == "");
   }
 
-  TEST_CASE("batch: a worker that is killed costs one job") {
+  TEST_CASE("batch: a worker that is killed costs one job, and leaves nothing") {
+    const LeakCheck check;
     const WorkDir dir;
     const std::string list =
         dir.write("jobs.jsonl", job("victim", "echo > /s/up; sleep 60") + jobs(10, "true"));
@@ -388,6 +389,7 @@ TEST_SUITE("jail") {
     CHECK(all.size() == 11);
     CHECK(field(all["victim"], "/cause") == "sandbox_error");
     CHECK(contains(field(all["victim"], "/error/message"), "signal 9"));
+    CHECK(joined(check.left()) == "");
   }
 
   TEST_CASE("batch: a reader that goes away and a full device end the batch with 125") {
