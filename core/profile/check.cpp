@@ -12,39 +12,29 @@
 namespace sbx::profile {
 namespace {
 
-/// "FILE:3:5" taken apart; a flag or variable has no line.
-Diagnostic at_origin(const Profile& profile, std::string_view key, std::string message) {
-  Diagnostic diagnostic;
-  diagnostic.message = std::move(message);
-  const auto origin = profile.origins.find(key);
-  diagnostic.file = origin == profile.origins.end() ? profile.file : origin->second.where;
-  const auto take_number = [&](int& number) {
-    const std::size_t colon = diagnostic.file.rfind(':');
-    if (colon == std::string::npos) return false;
-    const char* begin = diagnostic.file.data() + colon + 1;
-    const char* end = diagnostic.file.data() + diagnostic.file.size();
-    if (begin == end || std::from_chars(begin, end, number).ptr != end) return false;
-    diagnostic.file.resize(colon);
-    return true;
-  };
-  int column = 0;
-  int line = 0;
-  const std::string whole = diagnostic.file;
-  if (take_number(column) && take_number(line)) {
-    diagnostic.line = line;
-    diagnostic.column = column;
-  } else {
-    diagnostic.file = whole;
-  }
-  return diagnostic;
-}
-
 void check_language(const Profile& profile, std::vector<Diagnostic>& found) {
   const Language& language = profile.language;
   if (!language.interpreter.empty() && language.interpreter.front().empty()) {
     found.push_back(at_origin(profile,
                               "language.interpreter",
                               "language.interpreter: the command itself must not be empty"));
+  }
+  if (!language.path.path.empty() && language.interpreter.empty() && language.compile.empty()) {
+    found.push_back(at_origin(profile,
+                              "language.path",
+                              "language.path: the profile has no interpreter and no compiler that "
+                              "it could take the place of"));
+  }
+  if (language.compile.empty()) return;
+  const bool has_source =
+      std::any_of(language.compile.begin(), language.compile.end(), [](const std::string& word) {
+        return word.find("{source}") != std::string::npos;
+      });
+  if (language.compile.front().empty() || !has_source) {
+    found.push_back(at_origin(profile,
+                              "language.compile",
+                              "language.compile: expected a command with {source} in one of its "
+                              "words, such as [cc, -o, \"{program}\", \"{source}\"]"));
   }
 }
 
@@ -91,6 +81,33 @@ void check_live_sources(const Profile& profile, std::vector<Diagnostic>& found) 
 }
 
 }  // namespace
+
+// "FILE:3:5" taken apart; a flag or variable has no line.
+Diagnostic at_origin(const Profile& profile, std::string_view key, std::string message) {
+  Diagnostic diagnostic;
+  diagnostic.message = std::move(message);
+  const auto origin = profile.origins.find(key);
+  diagnostic.file = origin == profile.origins.end() ? profile.file : origin->second.where;
+  const auto take_number = [&](int& number) {
+    const std::size_t colon = diagnostic.file.rfind(':');
+    if (colon == std::string::npos) return false;
+    const char* begin = diagnostic.file.data() + colon + 1;
+    const char* end = diagnostic.file.data() + diagnostic.file.size();
+    if (begin == end || std::from_chars(begin, end, number).ptr != end) return false;
+    diagnostic.file.resize(colon);
+    return true;
+  };
+  int column = 0;
+  int line = 0;
+  const std::string whole = diagnostic.file;
+  if (take_number(column) && take_number(line)) {
+    diagnostic.line = line;
+    diagnostic.column = column;
+  } else {
+    diagnostic.file = whole;
+  }
+  return diagnostic;
+}
 
 std::vector<Diagnostic> check_whole(const Profile& profile,
                                     const std::vector<std::string>& private_dirs) {

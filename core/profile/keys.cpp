@@ -37,12 +37,21 @@ const std::array kTable{
         SBX_FIELD(Isolation, isolation),
         "the kind of sandbox: namespaces (jail), a virtual machine (vm), or what the host can do",
         "SBX_ISOLATION"},
+    Key{"language.compile",
+        SBX_FIELD(std::vector<std::string>, language.compile),
+        "the compiler and its arguments, with {source} and {program}; empty compiles nothing",
+        {},
+        {},
+        argument_complaint},
     Key{"language.interpreter",
         SBX_FIELD(std::vector<std::string>, language.interpreter),
         "the command and arguments in front of a script; empty runs the file itself",
         {},
         {},
         argument_complaint},
+    Key{"language.path",
+        SBX_FIELD(HostTool, language.path),
+        "the host's own interpreter or compiler to use, shown with the tree it is installed in"},
     Key{"language.extensions",
         SBX_FIELD(std::vector<std::string>, language.extensions),
         "file name extensions that choose this profile",
@@ -200,6 +209,7 @@ constexpr std::array kSynonyms{
     Synonym{"volumes", "mounts"},
     Synonym{"binds", "mounts"},
     Synonym{"command", "language.interpreter"},
+    Synonym{"compiler", "language.compile"},
     Synonym{"cmd", "language.interpreter"},
     Synonym{"mem", "limits.memory"},
     Synonym{"cpu", "limits.cpus"},
@@ -255,6 +265,7 @@ struct TypeName {
   std::string_view operator()(Get<std::string> /*get*/) const { return "text"; }
   std::string_view operator()(Get<bool> /*get*/) const { return "boolean"; }
   std::string_view operator()(Get<Isolation> /*get*/) const { return "jail, vm or auto"; }
+  std::string_view operator()(Get<HostTool> /*get*/) const { return "path"; }
   std::string_view operator()(Get<std::uint64_t> /*get*/) const { return "number"; }
   std::string_view operator()(Get<std::optional<std::uint64_t>> /*get*/) const {
     return "number or unlimited";

@@ -14,6 +14,7 @@
 #include "core/profile/profile.h"
 #include "core/profile/resolve.h"
 #include "core/profile/search.h"
+#include "core/profile/tool.h"
 
 namespace sbx::profile {
 namespace {
@@ -50,6 +51,31 @@ void sort_by_place(std::vector<Diagnostic>& mistakes) {
   });
 }
 
+/// language.path brings its mounts along, under its own origin; mounts that somebody asked for
+/// stay.
+void add_tool(const Search& search, Profile& profile, std::vector<Diagnostic>& mistakes) {
+  const HostTool& tool = profile.language.path;
+  if (tool.path.empty()) return;
+  Result<std::vector<Mount>> mounts = tool_mounts(tool, search.home());
+  if (!mounts.ok()) {
+    mistakes.push_back(at_origin(
+        profile,
+        "language.path",
+        text::cat("language.path: '", text::escape(tool.path), "' ", mounts.error().message())));
+    return;
+  }
+  for (Mount& mount : mounts.value()) {
+    const bool is_taken =
+        std::any_of(profile.mounts.begin(), profile.mounts.end(), [&mount](const Mount& each) {
+          return each.target == mount.target;
+        });
+    if (is_taken) continue;
+    profile.origins.insert_or_assign(text::cat("mounts.", mount.target),
+                                     profile.origins.at("language.path"));
+    profile.mounts.push_back(std::move(mount));
+  }
+}
+
 std::string requested(const LoadRequest& request) {
   if (request.name_or_path) return *request.name_or_path;
   return request.env("SBX_PROFILE").value_or(request.fallback);
@@ -79,6 +105,7 @@ Resolved resolve(const Search& search, Chain chain, const LoadRequest& request) 
     flags.home = search.home();
     merge_overrides(request.overrides, flags, profile, resolved.mistakes);
   }
+  if (resolved.mistakes.empty()) add_tool(search, profile, resolved.mistakes);
   // Without the others, so that one mistake is not told twice.
   if (resolved.mistakes.empty()) resolved.mistakes = check_whole(profile, request.private_dirs);
   sort_by_place(resolved.mistakes);

@@ -91,6 +91,27 @@ Status check_beneath(const std::string& source, std::string_view project) {
   return {};
 }
 
+/// The directory that `source`, written as `text`, may not lead out of; empty when it is free.
+Result<std::string> fence(const std::string& text,
+                          const std::string& source,
+                          const MountBase& base) {
+  if (base.project.empty()) return std::string();
+  if (base.project == "/" || base.project == base.home) {
+    return wrong(text::cat(quoted(text),
+                           ": a profile in the home directory itself mounts nothing without "
+                           "--allow-outside (move it into a directory of its own)"));
+  }
+  const std::vector<std::string_view> parts = text::split(source, '/');
+  const bool climbs = std::find(parts.begin(), parts.end(), "..") != parts.end();
+  if (climbs || !is_within(source, base.project) || text.starts_with('~')) {
+    return wrong(text::cat(quoted(text),
+                           " is outside the profile's own directory ",
+                           quoted(base.project),
+                           ", which needs --allow-outside"));
+  }
+  return std::string(base.project);
+}
+
 }  // namespace
 
 Result<MountText> split_mount(std::string_view text) {
@@ -117,24 +138,16 @@ Result<Mount> make_mount(const MountText& text, const MountBase& base) {
   if (!complaint.empty()) return wrong(text::cat("target ", quoted(text.target), ' ', complaint));
   mount.target = normal_path(text.target);
   SBX_ASSIGN(mount.source, resolve_source(text.source, base));
-  if (base.project.empty()) return mount;
-
-  if (base.project == "/" || base.project == base.home) {
-    return wrong(text::cat(quoted(text.source),
-                           ": a profile in the home directory itself mounts nothing without "
-                           "--allow-outside (move it into a directory of its own)"));
-  }
-  const std::vector<std::string_view> parts = text::split(mount.source, '/');
-  const bool climbs = std::find(parts.begin(), parts.end(), "..") != parts.end();
-  if (climbs || !is_within(mount.source, base.project) || text.source.starts_with('~')) {
-    return wrong(text::cat(quoted(text.source),
-                           " is outside the profile's own directory ",
-                           quoted(base.project),
-                           ", which needs --allow-outside"));
-  }
-  SBX_TRY(check_beneath(mount.source, base.project));
-  mount.beneath = std::string(base.project);
+  SBX_ASSIGN(mount.beneath, fence(text.source, mount.source, base));
+  if (!mount.beneath.empty()) SBX_TRY(check_beneath(mount.source, mount.beneath));
   return mount;
+}
+
+Result<HostTool> make_tool(const std::string& path, const MountBase& base) {
+  HostTool tool;
+  SBX_ASSIGN(tool.path, resolve_source(path, base));
+  SBX_ASSIGN(tool.beneath, fence(path, tool.path, base));
+  return tool;
 }
 
 }  // namespace sbx::profile

@@ -30,4 +30,7 @@ struct MountBase {
 /// in it are followed to see that they stay inside.
 Result<Mount> make_mount(const MountText& text, const MountBase& base);
 
+/// The path of a program of the host, fenced like a mount's source. It need not exist.
+Result<HostTool> make_tool(const std::string& path, const MountBase& base);
+
 }  // namespace sbx::profile

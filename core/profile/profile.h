@@ -20,9 +20,18 @@ namespace sbx::profile {
 enum class Isolation { kJail, kVm, kAuto };
 std::string_view name(Isolation isolation);
 
+/// A file of the host that takes the place of a command of the sandbox.
+struct HostTool {
+  std::string path;     // absolute, normalised; empty: none
+  std::string beneath;  // as Mount::beneath
+};
+
 /// How a profile runs code that comes as a file or as text.
 struct Language {
-  std::vector<std::string> interpreter;  // argv in front of the script; empty: the file itself
+  std::vector<std::string> compile;      // argv of the compiler; empty: nothing to compile
+  std::vector<std::string> interpreter;  // argv in front of the script; empty: the file itself, or
+                                         // what the compiler made
+  HostTool path;                         // instead of the first word of compile, else interpreter
   std::vector<std::string> extensions;   // ".py": files that choose this profile
   std::vector<std::string> shebangs;     // "python3": base names in a #! line that choose it
   std::string main;                      // "main.py": name inside /work of -c and - code

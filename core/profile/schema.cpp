@@ -20,6 +20,7 @@ struct FieldSchema {
   Json operator()(Get<Isolation> /*get*/) const {
     return {{"enum", {name(Isolation::kJail), name(Isolation::kVm), name(Isolation::kAuto)}}};
   }
+  Json operator()(Get<HostTool> /*get*/) const { return text(); }
   Json operator()(Get<std::uint64_t> /*get*/) const { return count(); }
   Json operator()(Get<std::optional<std::uint64_t>> /*get*/) const { return or_unlimited(count()); }
   Json operator()(Get<std::optional<Bytes>> /*get*/) const {

@@ -13,6 +13,7 @@ struct ShowField {
   std::string operator()(const std::string& text) const { return text; }
   std::string operator()(bool flag) const { return flag ? "true" : "false"; }
   std::string operator()(Isolation isolation) const { return std::string(name(isolation)); }
+  std::string operator()(const HostTool& tool) const { return tool.path; }
   std::string operator()(std::uint64_t count) const { return std::to_string(count); }
   std::string operator()(std::uint32_t millis) const { return show_cpus(millis); }
   std::string operator()(Bytes bytes) const { return to_string(bytes); }

@@ -105,6 +105,14 @@ struct Reader::ReadField {
         node, key.path, text::cat("expected jail, vm or auto, not ", quoted(node.text)));
   }
 
+  void operator()(Get<HostTool> get) const {
+    if (!reader.wants_scalar(key, node, "the path of a program")) return;
+    const Source& source = reader.source_;
+    Result<HostTool> tool = make_tool(node.text, {source.base_dir, source.home, source.project});
+    if (!tool.ok()) return reader.complain(node, key.path, tool.error().message());
+    get(reader.profile_) = std::move(tool).value();
+  }
+
   void operator()(Get<std::uint64_t> get) const {
     if (const std::optional<std::uint64_t> count = read_count("a number")) {
       get(reader.profile_) = *count;

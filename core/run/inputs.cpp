@@ -102,8 +102,8 @@ Status Inputs::add(const std::string& spec) {
   return add_path(spec.substr(0, cut), std::move(name), Wanted::kAny);
 }
 
-Status Inputs::add_script(const std::string& path) {
-  return add_path(path, {}, Wanted::kRegularFile);
+Status Inputs::add_script(const std::string& path, std::string name) {
+  return add_path(path, std::move(name), Wanted::kRegularFile);
 }
 
 Status Inputs::add_path(const std::string& host, std::string name, Wanted wanted) {

@@ -25,8 +25,9 @@ class Inputs {
   /// written /work/NAME). Errors, each with a hint: kNotFound, kDenied (not readable), kUsage (bad
   /// or taken name, neither file nor directory). A file of /proc is read now and goes in as text.
   Status add(const std::string& spec);
-  /// A regular file whose host name is the whole of `path`, under its base name; for the script.
-  Status add_script(const std::string& path);
+  /// A regular file whose host name is the whole of `path`, under `name` or (empty) its base name;
+  /// for the script.
+  Status add_script(const std::string& path, std::string name = {});
   /// A small file of sbx's own: `name` in /work, or an absolute inside path.
   Status add_text(const std::string& name, std::string content);
 

@@ -1,7 +1,8 @@
 // Job: start, relays, and every way to the end.
 //
 // Theory of operation: how a job ends
-// 1. The main process ends, cannot be started, or the sandbox breaks; or a time limit or a signal
+// 1. The main process ends, cannot be started, or the sandbox breaks (before it, a compiler that
+//    fails ends the job the same way); or a time limit or a signal
 //    to us asks for the end: then the whole inside gets SIGTERM (or that signal), and 2 seconds.
 // 2. The sandbox is shut down: its PID 1 is killed, which takes everything inside with it. This is
 //    waited for. Background processes that hold the output open are gone too, so both streams end.
@@ -84,7 +85,8 @@ JobEnd Job::run(backend::Plan& plan, std::shared_ptr<backend::HeadStart> head) {
           loop_,
           std::move(launched).value(),
           [this](const supervise::Event& event) {
-            if (event.kind == supervise::EventKind::kExecStarted) started_ns_ = monotonic_ns();
+            if (event.kind != supervise::EventKind::kExecStarted) return;
+            (exec_id_ != 0 ? started_ns_ : setup_done_ns_) = monotonic_ns();
           },
           gate_);
       start();
@@ -154,44 +156,84 @@ void Job::start() {
     }
     on_end();
   });
-  const auto exec = [this] {
-    supervise::ExecHandler handler;
-    handler.on_streams = [this](backend::ExecStreams streams) { on_streams(std::move(streams)); };
-    handler.on_exit = [this](int status) {
-      end_.facts.wait_status = status;
-      on_end();
-    };
-    handler.on_failed = [this](int error, Error message) {
-      end_.facts.exec_errno = error;
-      end_.facts.exec_error = std::move(message);
-      on_end();
-    };
-    started_ns_ = monotonic_ns();
-    auto id =
-        supervisor_->exec(request_.exec,
-                          request_.want_stdin ? supervise::Stdin::kWanted : supervise::Stdin::kNone,
-                          std::move(handler));
-    if (!id.ok()) {
-      end_.facts.sandbox_error = std::move(id).error();
-      on_end();
-      return;
-    }
-    exec_id_ = id.value();
-    phase_ = Phase::kRunning;
-  };
   if (supervisor_->copies_needed().empty()) {
-    exec();  // the agent takes it up as soon as set-up is done
+    start_first();  // the agent takes it up as soon as set-up is done
     return;
   }
-  supervisor_->when_ready([this, exec] {
+  supervisor_->when_ready([this] {
     Status copied = copy_inputs(supervisor_->work_dir(), supervisor_->copies_needed());
     if (copied.ok()) {
-      exec();
+      start_first();
       return;
     }
     end_.facts.sandbox_error = std::move(copied).error();
     on_end();
   });
+}
+
+void Job::start_first() {
+  if (request_.compile.has_value()) {
+    start_compiler();
+  } else {
+    start_program();
+  }
+}
+
+void Job::start_compiler() {
+  setup_done_ns_ = monotonic_ns();
+  compiler_ = std::make_unique<CompileStep>(loop_, *supervisor_);
+  Status started = compiler_->start(
+      *request_.compile, request_.capture, request_.output, [this] { on_compiled(); });
+  if (!started.ok()) {
+    end_.facts.sandbox_error = std::move(started).error();
+    on_end();
+    return;
+  }
+  phase_ = Phase::kRunning;
+}
+
+/// The program follows, unless the compiler failed or the end was asked for meanwhile.
+void Job::on_compiled() {
+  if (phase_ != Phase::kRunning) {
+    on_end();
+    return;
+  }
+  end_.compile = compiler_->take_end();
+  if (exit_status(*end_.compile) == 0) {
+    if (end_.compile->output.bytes > 0 && request_.on_compiler_text) request_.on_compiler_text();
+    start_program();
+    return;
+  }
+  end_.facts.wait_status = end_.compile->wait_status;
+  end_.facts.exec_errno = end_.compile->exec_errno;
+  end_.facts.exec_error = end_.compile->exec_error;
+  on_end();
+}
+
+void Job::start_program() {
+  supervise::ExecHandler handler;
+  handler.on_streams = [this](backend::ExecStreams streams) { on_streams(std::move(streams)); };
+  handler.on_exit = [this](int status) {
+    end_.facts.wait_status = status;
+    on_end();
+  };
+  handler.on_failed = [this](int error, Error message) {
+    end_.facts.exec_errno = error;
+    end_.facts.exec_error = std::move(message);
+    on_end();
+  };
+  started_ns_ = monotonic_ns();
+  auto id =
+      supervisor_->exec(request_.exec,
+                        request_.want_stdin ? supervise::Stdin::kWanted : supervise::Stdin::kNone,
+                        std::move(handler));
+  if (!id.ok()) {
+    end_.facts.sandbox_error = std::move(id).error();
+    on_end();
+    return;
+  }
+  exec_id_ = id.value();
+  phase_ = Phase::kRunning;
 }
 
 std::unique_ptr<supervise::Relay> Job::output_relay(UniqueFd source, int sink) {
@@ -326,7 +368,11 @@ void Job::on_end() {
   if (phase_ == Phase::kDraining || phase_ == Phase::kDone) return;
   const std::int64_t now = monotonic_ns();
   if (started_ns_ == 0) started_ns_ = now;
-  end_.phases.setup_s = seconds_between(began_ns_, started_ns_);
+  if (compiler_ && !end_.compile.has_value()) {  // cut short
+    end_.compile = compiler_->take_end();
+    compiler_->stop();
+  }
+  end_.phases.setup_s = seconds_between(began_ns_, compiler_ ? setup_done_ns_ : started_ns_);
   end_.phases.run_s = seconds_between(started_ns_, now);
   phase_ = Phase::kDraining;
   in_.reset();
@@ -354,6 +400,7 @@ void Job::finish_if_drained() {
 }
 
 void Job::stop_relays() {
+  if (compiler_) compiler_->stop();
   for (const auto* relay : {&in_, &out_, &err_}) {
     if (*relay) (*relay)->stop();
   }

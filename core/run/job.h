@@ -1,4 +1,5 @@
-// Job: one program in one sandbox, from its start to the moment when nothing of it is left.
+// Job: one program, compiled before or not, in one sandbox, from its start to the moment when
+// nothing of it is left.
 //
 // It owns the loop: relays, time limit, signals to us, our terminal. It knows neither profiles nor
 // artifacts.
@@ -14,6 +15,7 @@
 #include "core/base/loop.h"
 #include "core/base/result.h"
 #include "core/base/unique_fd.h"
+#include "core/run/compile_step.h"
 #include "core/run/report.h"
 #include "core/supervise/outcome.h"
 #include "core/supervise/relay.h"
@@ -23,9 +25,12 @@
 namespace sbx::run {
 
 struct JobRequest {
+  std::optional<backend::ExecSpec> compile;  ///< runs first; the program only when it ends with 0
   backend::ExecSpec exec;
   bool want_stdin = false;
-  bool capture = false;         ///< output goes into memory instead of to 1 and 2
+  bool capture = false;  ///< output goes into memory instead of to 1 and 2
+  /// Told when the compiler had something to say and the program is started after all.
+  std::function<void()> on_compiler_text;
   std::optional<Bytes> output;  ///< limit of each stream
   std::optional<Millis> timeout;
   std::optional<std::int64_t> deadline_ns;  ///< CLOCK_MONOTONIC
@@ -38,6 +43,8 @@ struct JobEnd {
   supervise::EndFacts facts;
   bool missed_deadline = false;  ///< what timed out was the deadline
   backend::FinalState final;
+  std::optional<CompileStep::End> compile;  ///< when it was begun
+  bool tool_is_missing = false;             ///< see judge_missing_tool()
   Output out;
   Output err;
   Phases phases;  ///< without collect_s
@@ -64,6 +71,10 @@ class Job {
 
   Status watch_signals();
   void start();
+  void start_first();
+  void start_compiler();
+  void on_compiled();
+  void start_program();
   void on_streams(backend::ExecStreams streams);
   std::unique_ptr<supervise::Relay> output_relay(UniqueFd source, int sink);
   void relay_done();
@@ -86,10 +97,12 @@ class Job {
   Loop loop_;
   supervise::AllowGate gate_;
   std::unique_ptr<supervise::Supervisor> supervisor_;
+  std::unique_ptr<CompileStep> compiler_;
   std::uint32_t exec_id_ = 0;
   Phase phase_ = Phase::kSetup;
   JobEnd end_;
   std::int64_t began_ns_ = 0;
+  std::int64_t setup_done_ns_ = 0;  // the compiler was started
   std::int64_t started_ns_ = 0;
   std::unique_ptr<supervise::Relay> in_;
   std::unique_ptr<supervise::Relay> out_;

@@ -7,11 +7,14 @@
 
 #include <algorithm>
 #include <array>
+#include <climits>
 #include <cstddef>
 #include <utility>
 
+#include "core/base/fs.h"
 #include "core/base/sys.h"
 #include "core/base/text.h"
+#include "core/run/java_class.h"
 
 namespace sbx::run {
 
@@ -76,6 +79,72 @@ std::vector<std::string> shebang_words(std::string_view line) {
   return {std::string(rest.substr(0, blank)), std::string(text::trim(rest.substr(blank)))};
 }
 
+// Placeholders in the words of language.compile and language.interpreter.
+constexpr std::string_view kSource = "{source}";
+constexpr std::string_view kProgram = "{program}";
+constexpr std::string_view kClass = "{class}";
+
+bool holds(const std::vector<std::string>& words, std::string_view placeholder) {
+  return std::any_of(words.begin(), words.end(), [placeholder](const std::string& word) {
+    return word.find(placeholder) != std::string::npos;
+  });
+}
+
+/// The words with each placeholder replaced; what was put in is not looked at again.
+std::vector<std::string> filled_in(const std::vector<std::string>& words,
+                                   std::string_view source,
+                                   std::string_view main_class) {
+  const std::array<std::pair<std::string_view, std::string_view>, 3> values{
+      {{kSource, source}, {kProgram, kCompiledProgram}, {kClass, main_class}}};
+  std::vector<std::string> filled;
+  filled.reserve(words.size());
+  for (std::string_view rest : words) {
+    std::string word;
+    while (!rest.empty()) {
+      const auto* const value =
+          std::find_if(values.begin(), values.end(), [rest](const auto& each) {
+            return rest.starts_with(each.first);
+          });
+      word += value == values.end() ? rest.substr(0, 1) : value->second;
+      rest.remove_prefix(value == values.end() ? 1 : value->first.size());
+    }
+    filled.push_back(std::move(word));
+  }
+  return filled;
+}
+
+struct Names {
+  std::string source;      // in /work; empty: the script's own
+  std::string main_class;  // for {class}
+};
+
+/// A source is called by its own name or language.main, but for Java, where the text decides.
+Result<Names> names_of(const Program& program,
+                       const Script& script,
+                       const profile::Language& language) {
+  const bool is_file = program.kind == ProgramKind::kFile;
+  Names names;
+  if (!is_file) names.source = language.main.empty() ? "main" : language.main;
+  if (!holds(language.compile, kClass) && !holds(language.interpreter, kClass)) return names;
+  std::string text = script.code;
+  if (is_file) {
+    auto content = fs::read_file(program.text, kLongestScript);
+    if (!content.ok()) return std::move(content).error().with_code(Errc::kUsage);
+    text = std::move(content).value();
+  }
+  const std::string own = is_file ? program.text : names.source;
+  const std::string ending = extension_of(language.main.empty() ? own : language.main);
+  if (const auto found = java_class_of(text); found.has_value()) {
+    // Longer ones are no file name: the compiler says so about the name that the file has.
+    if (found->file.size() + ending.size() <= NAME_MAX) names.source = found->file + ending;
+    names.main_class = found->qualified();
+  } else {
+    const std::size_t begin = own.rfind('/') + 1;  // npos + 1 is 0
+    names.main_class = own.substr(begin, own.size() - begin - extension_of(own).size());
+  }
+  return names;
+}
+
 }  // namespace
 
 Result<Script> read_script(const Options& options, const profile::LoadRequest& request) {
@@ -105,42 +174,58 @@ Result<Script> read_script(const Options& options, const profile::LoadRequest& r
   return Error(Errc::kInternal, "unknown kind of program");
 }
 
-Result<std::vector<std::string>> place_program(const Program& program,
-                                               const Script& script,
-                                               const profile::Profile& profile,
-                                               Inputs& inputs) {
-  if (program.kind == ProgramKind::kCommand) return program.args;
-  std::vector<std::string> argv = profile.language.interpreter;
-  if (argv.empty()) argv = shebang_words(script.first_line);
-  std::string name;
-  if (program.kind == ProgramKind::kFile) {
-    SBX_TRY(inputs.add_script(program.text));
-    name = inputs.mounts().back().name;
-  } else {
-    if (argv.empty()) {
-      return Error(Errc::kUsage,
-                   text::cat("profile ", profile.name, " does not say what runs code"))
-          .with_hint("name one that has an interpreter, e.g. -p python or -p bash");
-    }
-    name = profile.language.main.empty() ? "main" : profile.language.main;
-    SBX_TRY(inputs.add_text(name, script.code));
+Result<Placed> place_program(const Program& program,
+                             const Script& script,
+                             const profile::Profile& profile,
+                             Inputs& inputs) {
+  if (program.kind == ProgramKind::kCommand) return Placed{.argv = program.args};
+  const profile::Language& language = profile.language;
+  std::vector<std::string> command = language.interpreter;
+  if (command.empty() && language.compile.empty()) command = shebang_words(script.first_line);
+  if (program.kind != ProgramKind::kFile && command.empty() && language.compile.empty()) {
+    return Error(Errc::kUsage, text::cat("profile ", profile.name, " does not say what runs code"))
+        .with_hint("name one that has an interpreter, e.g. -p python or -p bash");
   }
-  argv.push_back(text::cat("/work/", name));
-  argv.insert(argv.end(), program.args.begin(), program.args.end());
-  return argv;
+  SBX_ASSIGN(const Names names, names_of(program, script, language));
+  if (program.kind == ProgramKind::kFile) {
+    SBX_TRY(inputs.add_script(program.text, names.source));
+  } else {
+    SBX_TRY(inputs.add_text(names.source, script.code));
+  }
+  const std::string source = text::cat(
+      "/work/", program.kind == ProgramKind::kFile ? inputs.mounts().back().name : names.source);
+  Placed placed;
+  placed.is_profile_command = !language.interpreter.empty();
+  placed.compile = filled_in(language.compile, source, names.main_class);
+  placed.argv = filled_in(command, source, names.main_class);
+  if (!placed.compile.empty() && placed.argv.empty()) {
+    placed.argv = {std::string(kCompiledProgram)};
+  } else if (placed.compile.empty() && !holds(command, kSource)) {
+    placed.argv.push_back(source);
+  }
+  if (!language.path.path.empty()) {
+    std::vector<std::string>& command_used = placed.compile.empty() ? placed.argv : placed.compile;
+    command_used.front() = language.path.path;
+  }
+  placed.argv.insert(placed.argv.end(), program.args.begin(), program.args.end());
+  return placed;
 }
 
 std::vector<std::string> make_environment(const profile::Profile& profile,
                                           const profile::EnvLookup& host,
                                           bool has_terminal) {
   std::vector<profile::EnvVar> all{
-      {"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+      {"PATH", std::string(kInsidePath)},
       {"HOME", "/home/sbx"},
       {"USER", "sbx"},
       {"LOGNAME", "sbx"},
       {"SHELL", "/bin/sh"},
       {"LANG", "C.UTF-8"},
   };
+  if (const std::string& tool = profile.language.path.path; !tool.empty()) {
+    // Its companions go first as well: java beside javac, what was installed into a venv.
+    all.front().value = text::cat(tool.substr(0, tool.rfind('/')), ':', kInsidePath);
+  }
   const auto set = [&](const std::string& name, const std::string& value) {
     const auto found = std::find_if(
         all.begin(), all.end(), [&](const profile::EnvVar& var) { return var.name == name; });

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/result.h"
@@ -25,12 +26,29 @@ struct Script {
 /// for. kUsage when nothing says what a FILE is to be run with and it is not executable.
 Result<Script> read_script(const Options& options, const profile::LoadRequest& request);
 
-/// Adds the script to `inputs`; the argv to run. kUsage when the profile has no interpreter and the
-/// script has no #! line.
-Result<std::vector<std::string>> place_program(const Program& program,
-                                               const Script& script,
-                                               const profile::Profile& profile,
-                                               Inputs& inputs);
+/// PATH inside, unless a profile sets another; language.path puts its directory in front.
+inline constexpr std::string_view kInsidePath =
+    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Where a compile step puts what it makes: a file or a directory, whatever the compiler makes
+/// there. Not in /work, so it is no artifact.
+inline constexpr std::string_view kCompiledProgram = "/tmp/sbx-program";
+
+/// What is to be executed, one after the other.
+struct Placed {
+  std::vector<std::string> compile = {};  ///< empty: there is nothing to compile
+  std::vector<std::string> argv = {};
+  /// argv[0] is the profile's choice (not the user's or a #! line's).
+  bool is_profile_command = false;
+};
+
+/// Adds the script to `inputs`; what to execute. kUsage when the profile has neither a compiler nor
+/// an interpreter and the script has no #! line. Reads the script where its name inside depends on
+/// its text (Java).
+Result<Placed> place_program(const Program& program,
+                             const Script& script,
+                             const profile::Profile& profile,
+                             Inputs& inputs);
 
 /// The complete environment of the inside: defaults, then the profile's env_pass, then its env.
 std::vector<std::string> make_environment(const profile::Profile& profile,

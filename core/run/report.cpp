@@ -94,6 +94,22 @@ void put_output(Json& object, const Report& report) {
   object["encoding"] = is_text ? "utf-8" : "base64";
 }
 
+enum class Extent : std::uint8_t { kStatus, kRecord, kWhole };
+
+Json compile_json(const Compile& compile, Extent extent) {
+  Json object{{"command", utf8(compile.command)}, {"exit_code", or_null(compile.exit_status)}};
+  if (extent == Extent::kWhole) {
+    const std::string_view output = without_cut_character(compile.output);
+    const bool is_text = text::is_utf8(output);
+    object["output"] = is_text ? std::string(output) : text::base64(compile.output.data);
+    object["encoding"] = is_text ? "utf-8" : "base64";
+  }
+  object["output_bytes"] = compile.output.bytes;
+  object["truncated"] = compile.output.truncated;
+  object["wall_s"] = rounded(compile.wall_s);
+  return object;
+}
+
 Json usage_json(const Report& report) {
   const confine::Usage& usage = report.usage;
   Json object;
@@ -116,8 +132,6 @@ Json limits_json(const Report& report) {
   }
   return object;
 }
-
-enum class Extent : std::uint8_t { kStatus, kRecord, kWhole };
 
 void put_artifacts(Json& object, const Report& report, Extent extent) {
   constexpr std::size_t kMostInRecord = 1000;
@@ -157,6 +171,8 @@ Json report_json(const Report& report, Extent extent) {
   if (!outcome.limit_hit.empty()) object["limit_hit"] = outcome.limit_hit;
   if (!report.skip_reason.empty()) object["skipped"] = utf8(report.skip_reason);
   if (report.attempts != 0) object["attempts"] = report.attempts;
+  object["compile"] =
+      report.compile.has_value() ? compile_json(*report.compile, extent) : Json(nullptr);
   if (extent == Extent::kWhole) {
     put_output(object, report);
   } else {

@@ -33,9 +33,18 @@ struct Output {
 
 /// Seconds spent; the clock is CLOCK_MONOTONIC.
 struct Phases {
-  double setup_s = 0;    ///< until the program was started
+  double setup_s = 0;    ///< until the program or its compiler was started
   double run_s = 0;      ///< until its main process ended
   double collect_s = 0;  ///< kill, counters, artifacts
+};
+
+/// The compile step, when the profile has one and it was begun.
+struct Compile {
+  std::string command;             ///< "gcc"
+  std::optional<int> exit_status;  ///< 128 + N for signal N; absent: cut short by a limit or signal
+  Output output;  ///< the compiler's stdout, then its stderr; captured with capture
+  double wall_s = 0;
+  bool has_failed() const { return exit_status != 0; }
 };
 
 struct Denied {
@@ -53,6 +62,7 @@ struct Report {
   int exit_status = 0;  ///< what sbx itself should exit with
   bool retryable = false;
   std::optional<Failure> failure;
+  std::optional<Compile> compile;  ///< the program was started only if it did not fail
   Output out;
   Output err;  ///< unused with a terminal: both streams are one then
   std::vector<Artifact> artifacts;

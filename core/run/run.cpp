@@ -27,6 +27,7 @@
 #include "core/run/artifacts.h"
 #include "core/run/inputs.h"
 #include "core/run/job.h"
+#include "core/run/language.h"
 #include "core/run/program.h"
 #include "core/run/python_hook.h"
 #include "core/run/scratch.h"
@@ -44,6 +45,7 @@ struct Prepared {
   profile::Profile profile;
   Inputs inputs;
   JobRequest job;
+  bool is_profile_command = false;  // see Placed
   std::optional<ArtifactSink> sink;
   std::vector<std::string> require;
   backend::Choice choice;
@@ -84,7 +86,7 @@ Result<profile::Profile> read_profile(const Options& options, Script& script) {
   return profile::load(request);
 }
 
-Status load_profile(const Options& options, Prepared& prepared, std::vector<std::string>& argv) {
+Result<Placed> load_profile(const Options& options, Prepared& prepared) {
   Script script;
   auto loaded = read_profile(options, script);
   if (!loaded.ok()) return as_usage(std::move(loaded).error());
@@ -92,8 +94,7 @@ Status load_profile(const Options& options, Prepared& prepared, std::vector<std:
   prepared.inputs = Inputs(options.private_dirs);
   auto placed = place_program(options.program, script, prepared.profile, prepared.inputs);
   if (!placed.ok()) return as_usage(std::move(placed).error());
-  argv = std::move(placed).value();
-  return {};
+  return placed;
 }
 
 /// The plot back end: every sandbox has it, so that they all can begin alike; the profile points
@@ -102,13 +103,18 @@ backend::InputFile own_file() {
   return {std::string(kPythonHookPath), std::string(python_hook())};
 }
 
-JobRequest job_request(const Options& options,
-                       const profile::Profile& profile,
-                       std::vector<std::string> argv) {
+JobRequest job_request(const Options& options, const profile::Profile& profile, Placed placed) {
   JobRequest job;
-  job.exec.argv = std::move(argv);
+  job.exec.argv = std::move(placed.argv);
   job.exec.env = make_environment(profile, options.env, options.tty);
   job.exec.cwd = profile.workdir;
+  if (!placed.compile.empty()) {
+    job.compile = job.exec;
+    job.compile->argv = std::move(placed.compile);
+    job.on_compiler_text = [&options, compiler = job.compile->argv[0]] {
+      if (!options.capture) warn(options, text::cat("the lines above are from ", compiler));
+    };
+  }
   job.exec.is_last = true;
   if (options.tty) {
     std::optional<backend::TermSize> size;
@@ -128,8 +134,8 @@ JobRequest job_request(const Options& options,
 
 Result<Prepared> prepare(const Options& options) {
   Prepared prepared;
-  std::vector<std::string> argv;
-  SBX_TRY(load_profile(options, prepared, argv));
+  SBX_ASSIGN(Placed placed, load_profile(options, prepared));
+  prepared.is_profile_command = placed.is_profile_command;
   SBX_ASSIGN(prepared.choice, backend::choose(prepared.profile.isolation));
   for (const std::string& spec : options.inputs) {
     SBX_TRY_AS_USAGE(prepared.inputs.add(spec));
@@ -144,7 +150,7 @@ Result<Prepared> prepare(const Options& options) {
                                    .is_dated = !options.out_pattern.empty(),
                                    .announce = options.hooks.on_place});
   }
-  prepared.job = job_request(options, prepared.profile, std::move(argv));
+  prepared.job = job_request(options, prepared.profile, std::move(placed));
   SBX_ASSIGN(prepared.id, confine::cgroup_id());
   backend::LaunchRequest launch;
   launch.profile = &prepared.profile;
@@ -255,11 +261,6 @@ std::optional<Failure> failure_of(const Report& report,
                     .message = outcome.error->message(),
                     .fix = outcome.error->hint()};
     if (is_program) failure.code = report.exit_status == 127 ? "not_found" : "not_executable";
-    const bool is_interpreter = is_program && !profile.language.interpreter.empty() &&
-                                prepared.job.exec.argv[0] == profile.language.interpreter[0];
-    if (is_interpreter && !profile.language.package.empty() && failure.fix.empty()) {
-      failure.fix = text::cat("apt-get install ", profile.language.package);
-    }
     return failure;
   }
   switch (outcome.cause) {
@@ -357,6 +358,7 @@ Report run_prepared(const Options& options, Prepared& prepared) {
   end.facts.has_cpu_rlimit =
       prepared.profile.limits.cpu_time.has_value() && !prepared.plan->cpu_time().has_value();
   end.facts.required_missing = !collected.missing.empty();
+  judge_missing_tool(prepared.job, prepared.is_profile_command, prepared.profile, end);
 
   Report report;
   report.id = options.id.empty() ? prepared.id : options.id;
@@ -367,6 +369,7 @@ Report run_prepared(const Options& options, Prepared& prepared) {
   settle_outcome(report);
   const auto missed = end.missed_deadline ? options.deadline : std::nullopt;
   report.failure = failure_of(report, prepared, collected.missing, missed);
+  add_compile(prepared.job, end, report);
   report.out = std::move(end.out);
   report.err = std::move(end.err);
   report.artifacts = std::move(collected.list.items);
@@ -472,6 +475,7 @@ Result<std::string> plan_text(const Options& options) {
   all += prepared.plan->to_text();
   if (!all.ends_with('\n')) all += '\n';
   const JobRequest& job = prepared.job;
+  if (job.compile.has_value()) all += text::cat("compile ", quoted(job.compile->argv), "\n");
   all += text::cat("exec ", quoted(job.exec.argv), "\n  in ", text::escape(job.exec.cwd), "\n");
   for (const std::string& line : job.exec.env) {
     // Values may be secrets: names only.

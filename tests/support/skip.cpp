@@ -51,7 +51,7 @@ struct Row {
   Probe probe;
 };
 
-constexpr std::array<Row, 24> kProbes{{
+constexpr std::array<Row, 37> kProbes{{
     {"root", [] { return ::geteuid() == 0; }},
     {"user", [] { return test_user().uid != 0; }},
     {"second-user", [] { return ::geteuid() == 0 && other_user().uid != 0; }},
@@ -71,6 +71,19 @@ constexpr std::array<Row, 24> kProbes{{
        return runs({"/usr/bin/python3", "-c", "import pandas, matplotlib"});
      }},
     {"node", [] { return runnable("/usr/bin/node"); }},
+    {"perl", [] { return runnable("/usr/bin/perl"); }},
+    {"ruby", [] { return runnable("/usr/bin/ruby"); }},
+    {"php", [] { return runnable("/usr/bin/php"); }},
+    {"lua", [] { return runnable("/usr/bin/lua"); }},
+    {"r", [] { return runnable("/usr/bin/Rscript"); }},
+    {"tcl", [] { return runnable("/usr/bin/tclsh"); }},
+    {"awk", [] { return runnable("/usr/bin/awk"); }},
+    {"sqlite", [] { return runnable("/usr/bin/sqlite3"); }},
+    {"c", [] { return runnable("/usr/bin/gcc"); }},
+    {"cpp", [] { return runnable("/usr/bin/g++"); }},
+    {"rust", [] { return runnable("/usr/bin/rustc"); }},
+    {"go", [] { return runnable("/usr/bin/go"); }},
+    {"java", [] { return runnable("/usr/bin/javac"); }},
     {"bwrap", [] { return runnable("/usr/bin/bwrap"); }},
     {"pty", [] { return ::access("/dev/ptmx", R_OK | W_OK) == 0; }},
     {"bash", [] { return runnable("/bin/bash"); }},

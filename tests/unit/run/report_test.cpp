@@ -32,14 +32,36 @@ Report sample() {
 
 TEST_CASE("report: a plain success has every field, in the documented order") {
   const std::string text = to_json(sample());
-  CHECK(text ==
-        R"({"schema":1,"id":"abc","profile":"python","isolation":"jail",)"
-        R"("isolation_reason":"asked for","cause":"exited","exit_code":0,"signal":null,)"
-        R"("retryable":false,"error":null,"stdout":"x\n","stderr":"","stdout_bytes":2,)"
-        R"("stderr_bytes":0,"truncated":false,"encoding":"utf-8","artifacts":[],)"
-        R"("usage":{"wall_s":1.5,"cpu_s":1.5,"max_memory_bytes":4096,"read_bytes":null,)"
-        R"("write_bytes":null},"phases":{"setup_s":0.012346,"run_s":1.5,"collect_s":0.0},)"
-        R"("limits_in_force":{"memory":{"value":"64M","mechanism":"cgroup v2"}},"denied":[]})");
+  CHECK(
+      text ==
+      R"({"schema":1,"id":"abc","profile":"python","isolation":"jail",)"
+      R"("isolation_reason":"asked for","cause":"exited","exit_code":0,"signal":null,)"
+      R"("retryable":false,"error":null,"compile":null,"stdout":"x\n","stderr":"","stdout_bytes":2,)"
+      R"("stderr_bytes":0,"truncated":false,"encoding":"utf-8","artifacts":[],)"
+      R"("usage":{"wall_s":1.5,"cpu_s":1.5,"max_memory_bytes":4096,"read_bytes":null,)"
+      R"("write_bytes":null},"phases":{"setup_s":0.012346,"run_s":1.5,"collect_s":0.0},)"
+      R"("limits_in_force":{"memory":{"value":"64M","mechanism":"cgroup v2"}},"denied":[]})");
+}
+
+TEST_CASE("report: what became of the compiler has its own object, bounded and byte-exact") {
+  Report report = sample();
+  report.compile = Compile{.command = "gcc",
+                           .exit_status = 1,
+                           .output = {.data = "a.c:1", .bytes = 9, .truncated = true},
+                           .wall_s = 0.25};
+  Json json = Json::parse(to_json(report));
+  CHECK(json["compile"].dump() ==
+        R"({"command":"gcc","encoding":"utf-8","exit_code":1,"output":"a.c:1","output_bytes":9,)"
+        R"("truncated":true,"wall_s":0.25})");
+  json = Json::parse(to_status_json(report));
+  CHECK(json["compile"]["exit_code"] == 1);
+  CHECK_FALSE(json["compile"].contains("output"));
+  report.compile->output = {.data = "\xff", .bytes = 1};
+  report.compile->exit_status.reset();
+  json = Json::parse(to_json(report));
+  CHECK(json["compile"]["output"] == "/w==");
+  CHECK(json["compile"]["encoding"] == "base64");
+  CHECK(json["compile"]["exit_code"].is_null());
 }
 
 TEST_CASE("report: output that is no UTF-8 comes as base64, both streams alike") {
