@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "core/profile/yaml.h"
 
@@ -31,6 +32,11 @@ struct Builtin {
 std::span<const Builtin> builtins();
 /// nullptr when there is none.
 const Builtin* find_builtin(std::string_view name);
+/// The items of the list `key` of the map `group`, without unfolding the tree; empty when there is
+/// none. For choosing a profile, which looks at all of them.
+std::vector<std::string_view> list_items(const Builtin& builtin,
+                                         std::string_view group,
+                                         std::string_view key);
 /// The tree that parsing the text would give.
 YamlNode tree_of(const Builtin& builtin);
 

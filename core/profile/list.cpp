@@ -105,7 +105,8 @@ std::optional<std::string> first_with(std::string_view key,
     return std::any_of(items.begin(), items.end(), matches);
   };
   for (const Builtin& builtin : builtins()) {
-    if (has(tree_of(builtin))) return std::string(builtin.name);
+    const std::vector<std::string_view> items = list_items(builtin, "language", key);
+    if (std::any_of(items.begin(), items.end(), matches)) return std::string(builtin.name);
   }
   const Search search(request);
   for (const Layer layer : {Layer::kUser, Layer::kSystem}) {
@@ -218,16 +219,15 @@ std::optional<std::string> name_for_extension(std::string_view extension,
                                               const LoadRequest& request) {
   if (extension.size() < 2) return std::nullopt;
   return first_with(
-      "extensions", request, [&](const std::string& item) { return item == extension; });
+      "extensions", request, [&](std::string_view item) { return item == extension; });
 }
 
 std::optional<std::string> name_for_shebang(std::string_view first_line,
                                             const LoadRequest& request) {
   const std::string_view interpreter = interpreter_of(first_line);
   if (interpreter.empty()) return std::nullopt;
-  return first_with("shebangs", request, [&](const std::string& item) {
-    return is_version_of(interpreter, item);
-  });
+  return first_with(
+      "shebangs", request, [&](std::string_view item) { return is_version_of(interpreter, item); });
 }
 
 }  // namespace sbx::profile

@@ -58,6 +58,17 @@ TEST_CASE("builtin: the embedded tree equals the one that the file gives when it
   }
 }
 
+TEST_CASE("builtin: a list is found without unfolding the tree") {
+  const Builtin* node = find_builtin("node");
+  REQUIRE(node != nullptr);
+  CHECK(list_items(*node, "language", "extensions") ==
+        std::vector<std::string_view>{".js", ".mjs", ".cjs"});
+  CHECK(list_items(*node, "language", "shebangs").size() == 2);
+  CHECK(list_items(*node, "language", "main").empty());  // a text
+  CHECK(list_items(*node, "limits", "extensions").empty());
+  CHECK(list_items(*find_builtin("base"), "language", "extensions").empty());
+}
+
 TEST_CASE("builtin: every shipped profile is without mistakes, described, and rests on base") {
   const Host host;
   for (const Builtin& builtin : builtins()) {
