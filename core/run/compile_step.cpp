@@ -78,6 +78,7 @@ CompileStep::End CompileStep::take_end() {
     end_.output.data += (*stream)->take_memory();
     end_.output.bytes += (*stream)->bytes();
     end_.output.truncated = end_.output.truncated || (*stream)->truncated();
+    if ((*stream)->error().has_value() && !end_.lost.has_value()) end_.lost = (*stream)->error();
   }
   return std::move(end_);
 }

@@ -26,6 +26,7 @@ class CompileStep {
     std::optional<int> wait_status;   ///< as waitpid(2); absent when it never ran or was cut short
     std::optional<Error> exec_error;  ///< it could not be started
     int exec_errno = 0;               ///< errno of that
+    std::optional<Error> lost;        ///< its words could not be passed on (full disk)
     Output output;                    ///< stdout, then stderr; text only when it was captured
     double wall_s = 0;
   };

@@ -35,8 +35,9 @@ class Lexer {
         skip_literal(rest_.substr(0, 1));
       } else if (is_word(rest_.front())) {
         std::size_t size = 1;
-        while (size < rest_.size() && is_word(rest_[size]))
+        while (size < rest_.size() && is_word(rest_[size])) {
           ++size;
+        }
         return take(size);
       } else if (static_cast<unsigned char>(rest_.front()) <= ' ') {
         rest_.remove_prefix(1);

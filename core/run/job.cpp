@@ -199,6 +199,12 @@ void Job::on_compiled() {
     return;
   }
   end_.compile = compiler_->take_end();
+  if (end_.compile->lost.has_value()) {
+    Error lost = *end_.compile->lost;
+    end_.facts.sandbox_error = std::move(lost).prefixed("the compiler's words");
+    on_end();
+    return;
+  }
   if (exit_status(*end_.compile) == 0) {
     if (end_.compile->output.bytes > 0 && request_.on_compiler_text) request_.on_compiler_text();
     start_program();

@@ -1,4 +1,7 @@
 // languages_test: every language that a shipped profile runs, and how each can end.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <csignal>
 #include <string>
@@ -206,6 +209,19 @@ TEST_SUITE("languages") {
     CHECK(o.out.empty());
     CHECK(contains(o.err, "main.c"));
     CHECK(contains(o.err, "sbx: compiling failed: gcc ended with exit status 1"));
+  }
+
+  TEST_CASE("languages: a compiler's words that get lost are no success") {
+    SKIP_UNLESS("c");
+    const int full = ::open("/dev/full", O_WRONLY | O_CLOEXEC);
+    REQUIRE(full >= 0);
+    Spec spec = sbx_spec(
+        {"run", "-q", "-p", "c", "-c", "#warning take care\nint main(void) { return 0; }"});
+    spec.err = full;
+    const Outcome o = run(spec);
+    ::close(full);
+    INFO(o.show());
+    CHECK(o.code == 125);
   }
 
   TEST_CASE("languages: a compiler's warning is marked, and the program runs") {
