@@ -13,6 +13,7 @@
 #include <linux/close_range.h>
 #include <linux/sched.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -291,6 +292,11 @@ Result<ChildProcess> spawn(const SpawnOptions& options) {
     return Error(Errc::kInternal, "the child sent half a failure");
   }
   return describe(failure, options);
+}
+
+void die_with_parent_in_child(pid_t parent) noexcept {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  if (::getppid() != parent) ::_exit(1);
 }
 
 }  // namespace sbx

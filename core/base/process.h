@@ -68,4 +68,9 @@ Result<ChildProcess> spawn(const SpawnOptions& options);
 /// between clone and exec. 0 or an errno.
 int reset_signals_in_child() noexcept;
 
+/// Has this process, a fork of `parent` in the same pid namespace, killed when that ends; ends it
+/// at once when it has ended already (PR_SET_PDEATHSIG tells only of later ends). Only system
+/// calls: for use after clone.
+void die_with_parent_in_child(pid_t parent) noexcept;
+
 }  // namespace sbx

@@ -3,8 +3,8 @@
 
 #include <fcntl.h>
 #include <linux/sched.h>
-#include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -159,10 +159,13 @@ Result<UniqueFd> idmap_userns(std::span<const IdMap> uids, std::span<const IdMap
   args.flags = CLONE_NEWUSER | CLONE_PIDFD;
   args.exit_signal = SIGCHLD;
   args.pidfd = reinterpret_cast<std::uintptr_t>(&raw_pidfd);
+  const pid_t self = ::getpid();
   SBX_ASSIGN(const pid_t pid, sys::clone3(args));
   if (pid == 0) {
-    // Holds the namespace until it is killed, by us or by our death.
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    // Holds the namespace, and nothing else of ours (others wait for the end of a socket), until it
+    // is killed, by us or by our death.
+    die_with_parent_in_child(self);
+    (void)::syscall(SYS_close_range, 0U, ~0U, 0U);
     for (;;) {
       ::pause();
     }

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <linux/sched.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -113,8 +112,9 @@ std::optional<Finding> decode(std::string_view text) {
 
 [[noreturn]] void probe_in_child(const DoctorRow& row,
                                  const DoctorContext& context,
+                                 pid_t parent,
                                  int answer) noexcept {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  die_with_parent_in_child(parent);
   (void)reset_signals_in_child();
   ::signal(SIGPIPE, SIG_IGN);
   (void)sys::write_all(answer, encode(row.probe(context)));
@@ -138,12 +138,13 @@ Running start(const DoctorRow& row, const DoctorContext& context) {
   args.flags = CLONE_PIDFD;
   args.exit_signal = SIGCHLD;
   args.pidfd = reinterpret_cast<std::uintptr_t>(&pidfd);
+  const pid_t self = ::getpid();
   const auto pid = sys::clone3(args);
   if (!pid.ok()) {
     refused(pid.error());
     return out;
   }
-  if (pid.value() == 0) probe_in_child(row, context, pipe.value().w.get());
+  if (pid.value() == 0) probe_in_child(row, context, self, pipe.value().w.get());
   out.child.emplace(pid.value(), UniqueFd(pidfd));
   out.answer = std::move(pipe.value().r);
   return out;

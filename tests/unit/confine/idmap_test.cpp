@@ -1,8 +1,12 @@
 #include "core/confine/idmap.h"
 
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -179,6 +183,42 @@ TEST_CASE("idmap: cost of a claim and of a namespace (printed, not judged)") {
   std::sort(spaces.begin(), spaces.end());
   MESSAGE("claim: median " << claims[25] / 1000 << " us, namespace: " << spaces[25] / 1000
                            << " us");
+}
+
+TEST_CASE("idmap: what holds a namespace ends with its maker, however soon that is killed") {
+  SKIP_UNLESS("userns");
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  for (int i = 0; i < 20; ++i) {
+    const pid_t maker = ::fork();
+    if (maker == 0) {
+      // One processor, so that the maker goes on before its child has begun; then the first file
+      // that it opens kills it.
+      cpu_set_t one;
+      CPU_ZERO(&one);
+      CPU_SET(static_cast<std::size_t>(::sched_getcpu()), &one);
+      ::sched_setaffinity(0, sizeof one, &one);
+      std::array<sock_filter, 4> code{{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+                                       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 1),
+                                       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+                                       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)}};
+      const sock_fprog filter{static_cast<unsigned short>(code.size()), code.data()};
+      ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+      ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
+      const IdMap map{0, 0, 1};
+      (void)idmap_userns({&map, 1}, {&map, 1});
+      ::_exit(0);
+    }
+    int status = 0;
+    REQUIRE(::waitpid(maker, &status, 0) == maker);
+    REQUIRE(WIFSIGNALED(status));
+    // The holder is ours to reap now. It ends by itself: nobody kills it.
+    const std::int64_t end = monotonic_now().v + 10'000;
+    pid_t reaped = 0;
+    while ((reaped = ::waitpid(-1, &status, WNOHANG)) == 0 && monotonic_now().v < end) {
+      ::usleep(1000);
+    }
+    REQUIRE_MESSAGE(reaped > 0, "the holder lives on after its maker");
+  }
 }
 
 }  // namespace sbx::confine
