@@ -204,11 +204,15 @@ Status Cgroup::turn_on_controllers(const Group& group,
 }
 
 Result<Cgroup> Cgroup::create(const CgroupLayout& layout, const CgroupRequest& request) {
-  const std::array<Want, 5> wants{{
+  const auto is_shown = [&request](const ControllerPlace& place) {
+    return request.view && place.version == CgroupVersion::kV1;
+  };
+  const std::array<Want, 6> wants{{
       {request.memory.has_value(), &layout.memory, &Group::memory},
       {request.pids.has_value(), &layout.pids, &Group::pids},
-      {request.cpu_millis.has_value(), &layout.cpu, &Group::cpu},
-      {request.accounting, &layout.accounting, &Group::accounting},
+      {request.cpu_millis.has_value() || is_shown(layout.cpu), &layout.cpu, &Group::cpu},
+      {request.accounting || is_shown(layout.accounting), &layout.accounting, &Group::accounting},
+      {is_shown(layout.cpuset), &layout.cpuset, &Group::cpuset},
       {request.freezer, &layout.freezer, &Group::freezer},
   }};
   Cgroup out;  // undoes itself on every error below
@@ -232,6 +236,17 @@ Status Cgroup::set_limits(const CgroupRequest& request, SwapState swap) {
     }
     if (group.pids && request.pids) SBX_TRY(limit_pids(group, request));
     if (group.cpu && request.cpu_millis) SBX_TRY(limit_cpu(group, *request.cpu_millis));
+    if (group.cpuset) SBX_TRY(fill_cpuset(group));
+  }
+  return {};
+}
+
+/// A v1 group lets nobody in before it has CPUs and memory nodes (cpuset(7)): those of its parent.
+Status Cgroup::fill_cpuset(const Group& group) {
+  SBX_ASSIGN(const UniqueFd parent, fs::open_dir(group.parent));
+  for (const char* const file : {"cpuset.cpus", "cpuset.mems"}) {
+    SBX_ASSIGN(const std::string value, cgf::read(parent.get(), group.parent, file));
+    SBX_TRY(cgf::write(group.dir.get(), group.path, file, value));
   }
   return {};
 }

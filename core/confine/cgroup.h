@@ -48,7 +48,9 @@ struct CgroupRequest {
   /// join_dir()): that many more are let in, and the limit is still reported as asked.
   std::uint64_t own_processes = 0;
   bool accounting = false;  ///< also count CPU time where that needs a group of its own (v1)
-  bool freezer = false;     ///< also be able to freeze() where that needs a group of its own (v1)
+  bool view = false;  ///< v1: also groups of cpu, cpuacct and cpuset, without which a JVM that
+                      ///< looks at /sys/fs/cgroup takes no limit for real
+  bool freezer = false;  ///< also be able to freeze() where that needs a group of its own (v1)
 };
 
 /// Counters of the groups. A value is missing when no group counts it.
@@ -139,6 +141,7 @@ class Cgroup {
     bool cpu = false;
     bool accounting = false;
     bool freezer = false;
+    bool cpuset = false;
   };
   using Role = bool Group::*;
   /// One controller that a request needs.
@@ -158,6 +161,7 @@ class Cgroup {
   Status limit_memory(const Group& group, Bytes limit, SwapState swap);
   Status limit_pids(const Group& group, const CgroupRequest& request);
   Status limit_cpu(const Group& group, std::uint32_t millis);
+  static Status fill_cpuset(const Group& group);
   Status open_join_fds();
   const Group* find(Role role) const;
   Status set_frozen(bool frozen);

@@ -259,7 +259,7 @@ bool is_hierarchy_root(const std::string& dir, long magic) {
 std::optional<std::string> usual_mounts(std::string_view self_cgroup) {
   constexpr std::string_view kTop = "/sys/fs/cgroup";
   constexpr auto kWanted =
-      std::to_array<std::string_view>({"memory", "pids", "cpu", "cpuacct", "freezer"});
+      std::to_array<std::string_view>({"memory", "pids", "cpu", "cpuacct", "freezer", "cpuset"});
   std::string out;
   const auto add = [&out](const std::string& dir, const char* type, std::string_view options) {
     out += text::cat("0 0 0:0 / ", dir, " rw - ", type, " cgroup rw,", options, "\n");
@@ -350,6 +350,7 @@ CgroupLayout find_cgroup_places(const CgroupView& view) {
   out.cpu = finder.find("cpu", false);
   out.accounting = finder.find("cpuacct", true);
   out.freezer = finder.find("freezer", true);
+  if (out.memory.version == CgroupVersion::kV1) out.cpuset = finder.find("cpuset", false);
   return out;
 }
 

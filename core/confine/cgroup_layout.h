@@ -37,6 +37,7 @@ struct CgroupLayout {
   ControllerPlace cpu;
   ControllerPlace accounting;        ///< CPU time used: cpuacct (v1); every group has it in v2
   ControllerPlace freezer;           ///< freezer (v1); every group has it in v2
+  ControllerPlace cpuset;            ///< v1; not looked for where memory is in v2
   SwapState swap = SwapState::kOff;  ///< looked at only when `memory` is usable
 
   /// One line per controller, for --dry-run, doctor and bug reports.

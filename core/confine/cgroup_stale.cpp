@@ -78,8 +78,13 @@ void find_stale(const std::string& dir,
   }
 }
 
-std::array<const ControllerPlace*, 5> places_of(const CgroupLayout& layout) {
-  return {&layout.memory, &layout.pids, &layout.cpu, &layout.accounting, &layout.freezer};
+std::array<const ControllerPlace*, 6> places_of(const CgroupLayout& layout) {
+  return {&layout.memory,
+          &layout.pids,
+          &layout.cpu,
+          &layout.accounting,
+          &layout.freezer,
+          &layout.cpuset};
 }
 
 std::map<std::string, std::string> find_all_stale(const CgroupLayout& layout) {
@@ -149,11 +154,12 @@ Status remove_stale_cgroup(const CgroupLayout& layout, const std::string& name) 
     const ControllerPlace* place;
     Cgroup::Role role;
   };
-  const std::array<Place, 5> places{{{&layout.memory, &Cgroup::Group::memory},
+  const std::array<Place, 6> places{{{&layout.memory, &Cgroup::Group::memory},
                                      {&layout.pids, &Cgroup::Group::pids},
                                      {&layout.cpu, &Cgroup::Group::cpu},
                                      {&layout.accounting, &Cgroup::Group::accounting},
-                                     {&layout.freezer, &Cgroup::Group::freezer}}};
+                                     {&layout.freezer, &Cgroup::Group::freezer},
+                                     {&layout.cpuset, &Cgroup::Group::cpuset}}};
   Cgroup group;
   for (const auto& [place, role] : places) {
     // A group is in some places only; another sbx may be removing it as well.

@@ -16,7 +16,8 @@ TEST_SUITE("jail") {
         "cd /sys/fs/cgroup; cat memory.max memory/memory.limit_in_bytes 2>/dev/null; "
         "for f in memory.max memory/memory.limit_in_bytes cgroup.procs memory/cgroup.procs; do "
         "[ -e $f ] && (echo 0 > $f) 2>&1 | grep -o 'Read-only file system'; done | sort -u; "
-        "mkdir mine memory/mine 2>/dev/null || echo no; grep -c cgroup /proc/self/mountinfo",
+        "mkdir mine memory/mine 2>/dev/null || echo no; grep -c 'cgroup.*memory\\|cgroup2' "
+        "/proc/self/mountinfo",
         {"-m", "512M"});
     INFO(o.show());
     CHECK(o.out == "536870912\nRead-only file system\nno\n1\n");
@@ -25,7 +26,7 @@ TEST_SUITE("jail") {
   TEST_CASE("visible: nothing is shown unless somebody asked for a limit") {
     const Outcome o = bash("find /sys | wc -l");
     INFO(o.show());
-    CHECK(o.out == "5\n");
+    CHECK(o.out == "7\n");
   }
 
   TEST_CASE("visible: nproc and python count the processors that cpus rounds up to") {
@@ -61,12 +62,27 @@ TEST_SUITE("jail") {
     CHECK(o.out == "536870912 1\n");
   }
 
+  TEST_CASE("visible: a JVM takes a quarter of the memory limit for its heap") {
+    SKIP_UNLESS("cgroup-memory");
+    SKIP_UNLESS("java");
+    const std::string code =
+        "public class Main { public static void main(String[] a) { Runtime r = "
+        "Runtime.getRuntime(); System.out.println((r.maxMemory() >> 20) <= 256 ? \"fits\" : "
+        "r.maxMemory()); System.out.println(r.availableProcessors()); } }";
+    const Outcome shipped = call({"run", "-p", "java", "-c", code});
+    INFO(shipped.show());
+    CHECK(contains(shipped.out, "fits\n"));
+    const Outcome asked = call({"run", "-p", "java", "-m", "768M", "--cpus", "1", "-c", code});
+    INFO(asked.show());
+    CHECK(asked.out == "fits\n1\n");
+  }
+
   TEST_CASE("visible: a job that could make the view writable has none") {
     const Outcome o =
         bash("find /sys | wc -l",
              {"-m", "512M", "--set", "nesting=true", "--set", "limits.best_effort=true"});
     INFO(o.show());
-    CHECK(o.out == "5\n");
+    CHECK(o.out == "7\n");
   }
 }
 

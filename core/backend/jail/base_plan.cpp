@@ -105,8 +105,13 @@ Status add_base(TreeBuilder& builder, const HostTree& tree, const BaseContent& c
     builder.add_dir(std::string(dir));
   }
   // Places for the job's cgroups, empty unless limits are shown.
-  for (const std::string_view dir :
-       {"/sys", "/sys/fs", "/sys/fs/cgroup", "/sys/fs/cgroup/cpu", "/sys/fs/cgroup/memory"}) {
+  for (const std::string_view dir : {"/sys",
+                                     "/sys/fs",
+                                     "/sys/fs/cgroup",
+                                     "/sys/fs/cgroup/cpu",
+                                     "/sys/fs/cgroup/cpuacct",
+                                     "/sys/fs/cgroup/cpuset",
+                                     "/sys/fs/cgroup/memory"}) {
     builder.add_dir(std::string(dir));
   }
   builder.add_link("/var/tmp", "/tmp");

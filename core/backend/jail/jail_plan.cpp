@@ -176,30 +176,40 @@ void Planner::add_workdir() {
   if (builder_.is_jobs(profile_.workdir)) builder_.add_parents(profile_.workdir + "/.");
 }
 
-/// Runtimes size their heaps and pools by what they read here (JVM, Node, Go). Costs a mount or
-/// two, so only where somebody asked for a limit or the profile says so. Not where the job could
-/// make it writable: then its owner could lift its limits.
+/// Runtimes size their heaps and pools by what they read here (JVM, Node, Go). Costs some mounts
+/// and groups, so only where somebody asked for a limit or the profile says so. Not where the job
+/// could make it writable: then its owner could lift its limits.
 Status Planner::add_cgroup_view() {
   const bool is_wanted = profile_.limits.visible || profile_.is_explicit("limits.memory") ||
                          profile_.is_explicit("limits.cpus");
   if (!is_wanted || profile_.nesting || plan_.rules.capabilities != 0) return {};
+  if (!plan_.cgroup.memory.has_value() && !plan_.cgroup.cpu_millis.has_value()) return {};
+  const confine::CgroupLayout& layout = facts_.cgroups;
+  if (layout.memory.version == confine::CgroupVersion::kV2 ||
+      layout.cpu.version == confine::CgroupVersion::kV2) {
+    builder_.add(confine::ShowCgroup{"/sys/fs/cgroup"});
+    return {};
+  }
+  plan_.cgroup.view = true;
   struct View {
     const confine::ControllerPlace* place;
-    bool is_limited;
+    bool is_made;
     const char* path;
   };
+  std::vector<std::string> seen;  // cpu and cpuacct are one hierarchy on many hosts
   for (const View& view :
-       {View{&facts_.cgroups.memory, plan_.cgroup.memory.has_value(), "/sys/fs/cgroup/memory"},
-        View{&facts_.cgroups.cpu, plan_.cgroup.cpu_millis.has_value(), "/sys/fs/cgroup/cpu"}}) {
-    if (!view.is_limited) continue;
-    if (view.place->version == confine::CgroupVersion::kV2) {
-      builder_.add(confine::ShowCgroup{"/sys/fs/cgroup"});
-      return {};
-    }
+       {View{&layout.memory, plan_.cgroup.memory.has_value(), "/sys/fs/cgroup/memory"},
+        View{&layout.cpu, true, "/sys/fs/cgroup/cpu"},
+        View{&layout.accounting, true, "/sys/fs/cgroup/cpuacct"},
+        View{&layout.cpuset, true, "/sys/fs/cgroup/cpuset"}}) {
+    const std::string& dir = view.place->dir;
+    if (!view.is_made || view.place->version != confine::CgroupVersion::kV1) continue;
+    if (std::find(seen.begin(), seen.end(), dir) != seen.end()) continue;
+    seen.push_back(dir);
     // v1 hierarchies have no view of a part: the group's own directory is bound, which a cgroup
     // namespace shows under the same name in /proc/self/cgroup and mountinfo.
     Bind bind;
-    bind.source = text::cat(view.place->dir, "/sbx-", request_.id);
+    bind.source = text::cat(dir, "/sbx-", request_.id);
     bind.path = view.path;
     SBX_TRY(builder_.add_bind(std::move(bind)));
   }
