@@ -13,6 +13,8 @@
 // held back while step 5 is done.
 #include "core/run/cron.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +23,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/loop.h"
+#include "core/base/sys.h"
 #include "core/base/text.h"
 #include "core/run/history.h"
 #include "core/run/keep.h"
@@ -35,22 +38,28 @@ namespace {
 
 constexpr std::int64_t kNsPerMs = 1'000'000;
 
-/// Blocks the ending signals that are not ignored, as long as it lives.
+/// Blocks the ending signals that are not ignored, as long as it lives. One that came too late to
+/// end anything is dropped: the run is over, and its result is still to be told.
 class HeldSignals {
  public:
   HeldSignals() {
-    sigset_t held;
-    ::sigemptyset(&held);
+    ::sigemptyset(&held_);
     for (const int signo : kEndingSignals) {
-      if (!is_ignored(signo)) ::sigaddset(&held, signo);
+      if (!is_ignored(signo)) ::sigaddset(&held_, signo);
     }
-    ::sigprocmask(SIG_BLOCK, &held, &before_);
+    ::sigprocmask(SIG_BLOCK, &held_, &before_);
   }
-  ~HeldSignals() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  ~HeldSignals() {
+    const timespec now{};
+    while (::sigtimedwait(&held_, nullptr, &now) > 0) {
+    }
+    ::sigprocmask(SIG_SETMASK, &before_, nullptr);
+  }
   HeldSignals(const HeldSignals&) = delete;
   HeldSignals& operator=(const HeldSignals&) = delete;
 
  private:
+  sigset_t held_{};
   sigset_t before_{};
 };
 
@@ -94,6 +103,8 @@ class CronRun {
   }
 
   Report run() {
+    std::optional<HeldSignals> held;
+    if (!may_block_on_script()) held.emplace();
     if (is_recorded_) {
       if (Status prepared = prepare_record(); !prepared.ok()) {
         return done(refused(options_, prepared.error()));
@@ -112,6 +123,15 @@ class CronRun {
   }
 
  private:
+  /// Whether reading the script may wait for somebody: then Ctrl-C has to end us as ever.
+  bool may_block_on_script() const {
+    const Program& program = options_.program;
+    if (program.kind == ProgramKind::kStdin) return true;
+    if (program.kind != ProgramKind::kFile) return false;
+    const auto st = sys::fstatat(AT_FDCWD, program.text, 0);
+    return !st.ok() || !S_ISREG(st.value().st_mode);
+  }
+
   Status prepare_record() {
     SBX_ASSIGN(History history, History::open(options_.state_dir));
     history_.emplace(std::move(history));
@@ -226,7 +246,11 @@ class CronRun {
       if (!written.ok()) warn(text::cat("the record has no end: ", written.error().message()));
       if (cron_.keep.has_value()) let_go(*cron_.keep);
     }
-    if (lock_.has_value()) lock_.reset();
+    if (lock_.has_value()) {
+      // Who read our name in the lock may ask us to end when we have ended.
+      ::signal(SIGTERM, SIG_IGN);
+      lock_.reset();
+    }
     write_status(options_, report);
     return report;
   }
@@ -236,7 +260,11 @@ class CronRun {
     if (!all.ok()) return warn(all.error().message());
     std::vector<RunRecord> records;
     for (const HistoryEntry& entry : all.value()) {
-      if (entry.problem.empty()) records.push_back(entry.record);
+      if (!entry.problem.empty()) continue;
+      records.push_back(entry.record);
+      // Another run's directory, made before or after, must not be taken for this one's.
+      std::optional<OutPlace>& out = records.back().out;
+      if (out.has_value() && !is_there(*out)) out.reset();
     }
     const KeepPlan plan = plan_keep(records, record_.series, keep);
     const auto names = [](const std::vector<std::string>& ids, const RunRecord& record) {

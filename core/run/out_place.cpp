@@ -125,6 +125,11 @@ std::string why_not_ours(int dir, const std::string& manifest_sha256) {
   return {};
 }
 
+bool is_there(const OutPlace& place) {
+  const auto st = sys::fstatat(AT_FDCWD, place.path, AT_SYMLINK_NOFOLLOW);
+  return st.ok() && st.value().st_ino == place.inode;
+}
+
 Removal remove_place(const OutPlace& place, const std::string& state_dir) {
   if (place.kind == OutPlace::Kind::kShared || !place.path.starts_with('/')) return left("shared");
   const std::size_t slash = place.path.rfind('/');

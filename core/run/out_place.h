@@ -13,6 +13,10 @@ namespace sbx::run {
 /// manifest does not list, or another owner. Empty: it is. What the manifest lists may be missing.
 std::string why_not_ours(int dir, const std::string& manifest_sha256);
 
+/// Whether what `place` describes is there, by its inode. A run that was killed after it said where
+/// its files would appear may never have got there.
+bool is_there(const OutPlace& place);
+
 struct Removal {
   enum class End : std::uint8_t {
     kRemoved,

@@ -1,13 +1,12 @@
 // cron_test: unattended runs - locks, deadlines, retries, records, dated outputs and what is kept.
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <csignal>
 #include <memory>
 #include <string>
 #include <vector>
@@ -342,6 +341,35 @@ TEST_SUITE("jail") {
     CHECK(exists(scene.at("out/4/f")));
     CHECK(names_in(scene.at("out")) == Strings{"4", "6", "7", "8"});
     CHECK(scene.column("/exit_code") == Strings{"1", "1", "0"});
+  }
+
+  TEST_CASE("cron: --keep lets go the directory of a run whose replacement was killed on the way") {
+    const Scene scene;
+    run({.argv = {"/bin/mkdir", "out"}, .cwd = scene.dir().path(), .as = &subject()});
+    const auto keep = [&](const std::string& name) {
+      return scene.bash("echo x > f", {"--lock", "a", "--keep", "1", "-o", "out/" + name});
+    };
+    REQUIRE(keep("one").code == 0);
+    // A later record that announced another directory of this name, and came no further.
+    const Strings files = names_in(scene.state() + "/runs");
+    REQUIRE(files.size() == 1);
+    std::string text = slurp(scene.state() + "/runs/" + files[0]);
+    const auto change = [&](const std::string& key, const std::string& value) {
+      const size_t at = text.find(key) + key.size();
+      REQUIRE(at > key.size());
+      text.replace(at, text.find_first_of(",}", at) - at, value);
+    };
+    change("\"id\":", "\"zzzzzzzzzz\"");
+    change("\"inode\":", "4711");
+    change("\"boot\":", "\"an earlier one\"");
+    change("\"state\":", "\"running\"");
+    scene.dir().write("state/runs/00000002-zzzzzzzzzz.json", text, 0600);
+    const Outcome o = keep("two");
+    INFO(o.show());
+    CHECK(o.code == 0);
+    CHECK(o.err == "");
+    CHECK(names_in(scene.at("out")) == Strings{"two"});
+    CHECK(scene.column("/state") == Strings{"finished"});
   }
 
   TEST_CASE("cron: records say what ran and how it ended, in order, and can be forgotten") {

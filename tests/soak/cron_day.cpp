@@ -6,8 +6,10 @@
 // the lock were ever alive together, every directory is complete or absent, --keep holds, and
 // nothing is left. Prints one line per wrong thing and a summary; exits with 1 when anything was
 // wrong.
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -200,6 +202,9 @@ int days(const Plan& plan) {
   int wrong = 0;
   for (const char* rule : {"skip", "wait", "kill"}) {
     wrong += Day(rule, plan).wrong();
+  }
+  pause(1.0);
+  while (::waitpid(-1, nullptr, WNOHANG) > 0) {  // sandboxes of killed ones end below us
   }
   const std::vector<std::string> left = check.left(5);
   std::printf("3 x %d starts as %s, seed %u, %.0f s: %d wrong, %zu left\n%s",

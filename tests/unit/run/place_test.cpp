@@ -140,6 +140,20 @@ TEST_CASE("place: a dated directory with a user's file in it gets file after fil
   CHECK(names_in(out.at("day")) == "manifest.json\nmine\nsub\n");
 }
 
+TEST_CASE("place: one that was announced and never appeared is not there, whatever has its name") {
+  const Tree work;
+  const Tree out;
+  work.write("f", "1");
+  const OutPlace first = bring_out(work, out.at("day"), {});
+  CHECK(is_there(first));
+  const OutPlace second = bring_out(work, out.at("day"), {});  // replaces it
+  CHECK(is_there(second));
+  CHECK_FALSE(is_there(first));
+  OutPlace never = second;
+  never.path = out.at("other");
+  CHECK_FALSE(is_there(never));
+}
+
 TEST_CASE("place: an announcement that fails keeps the place as it was") {
   const Tree work;
   const Tree out;
