@@ -83,6 +83,15 @@ std::vector<std::string> state_candidates(const PathContext& context) {
   return out;
 }
 
+/// Below XDG_RUNTIME_DIR, when that exists, is ours and is closed to others; sbx does not make it.
+Result<Dir> open_session_dir(const PathContext& context) {
+  const auto base = absolute(context, "XDG_RUNTIME_DIR");
+  if (!base) return Error(Errc::kNotFound, "XDG_RUNTIME_DIR is not set");
+  SBX_ASSIGN(const UniqueFd fd, sys::open(*base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+  SBX_TRY(check_private(*base, fd.get(), context.uid));
+  return open_private(text::cat(*base, "/sbx"), context.uid);
+}
+
 }  // namespace
 
 PathContext::PathContext() : env(process_env), uid(::geteuid()), is_root(uid == 0) {}
@@ -130,14 +139,7 @@ std::optional<std::string> existing_state_dir(const PathContext& context) {
 }
 
 Result<Dir> open_runtime_dir(const PathContext& context) {
-  if (const auto base = absolute(context, "XDG_RUNTIME_DIR")) {
-    // Only below a directory that exists, is ours and is closed to others; sbx does not make it.
-    const auto fd = sys::open(*base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-    if (fd.ok() && check_private(*base, fd.value().get(), context.uid).ok()) {
-      auto dir = open_private(text::cat(*base, "/sbx"), context.uid);
-      if (dir.ok()) return dir;
-    }
-  }
+  if (auto dir = open_session_dir(context); dir.ok()) return dir;
   SBX_ASSIGN(const Dir state, open_state_dir(context));
   return open_private(text::cat(state.path, "/run"), context.uid);
 }
@@ -154,8 +156,8 @@ Result<std::string> kept_roots_dir(const PathContext& context) {
   if (context.is_root && open_private(context.system_run, context.uid).ok()) {
     return text::cat(context.system_run, "/roots");
   }
-  SBX_ASSIGN(const Dir runtime, open_runtime_dir(context));
-  return text::cat(runtime.path, "/roots");
+  SBX_ASSIGN(const Dir session, open_session_dir(context));
+  return text::cat(session.path, "/roots");
 }
 
 std::optional<std::string> home_dir(const PathContext& context) {

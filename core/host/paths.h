@@ -53,7 +53,9 @@ Result<Dir> open_runtime_dir(const PathContext& context = {});
 Result<std::string> id_claim_dir(const PathContext& context = {});
 
 /// Where root directories that jails share are kept: "roots" below /run/sbx for root, else below
-/// the runtime directory. Its parent is checked to be ours alone; it need not exist itself.
+/// $XDG_RUNTIME_DIR/sbx; kNotFound without one, because a job reads the place of its root in
+/// /proc/self/mountinfo, and a state directory would tell it the user's name. Its parent is checked
+/// to be ours alone; it need not exist itself.
 Result<std::string> kept_roots_dir(const PathContext& context = {});
 
 /// "$XDG_CONFIG_HOME/sbx" or "~/.config/sbx"; nullopt without a home.

@@ -152,7 +152,9 @@ Finding check_programs(const DoctorContext& context) {
                             program.profile,
                             " runs: there is no ",
                             program.path),
-                  text::cat("install the distribution's package of ", name));
+                  text::cat("install the distribution's package of ",
+                            name,
+                            ", or name yours with --set language.path"));
     }
     if (own && real_path(text::cat(context.files.root, *own)) != real_path(inside)) {
       return weak(tried,
@@ -165,9 +167,12 @@ Finding check_programs(const DoctorContext& context) {
                             " runs ",
                             program.path,
                             ": packages that only yours has are missing inside"),
-                  text::cat("install them for ",
-                            program.path,
-                            ", or mount yours and name it in a profile of your own"));
+                  text::cat("to use yours: sbx run --set language.path=",
+                            real_path(text::cat(context.files.root, *own)),
+                            " … (language.path in a profile; for pyenv and the like the path that "
+                            "\"pyenv which ",
+                            name,
+                            "\" prints)"));
     }
     same += text::cat(same.empty() ? "" : ", ", program.path);
   }

@@ -171,6 +171,27 @@ TEST_SUITE("jail") {
     }
   }
 
+  TEST_CASE("host: a kept root is read-only and tells nothing of the user") {
+    const WorkDir dir;
+    REQUIRE(run({.argv = {"/bin/mkdir", "-m", "700", dir.at("session")}, .as = &subject()}).code ==
+            0);
+    const std::string code =
+        "touch /x /etc/x 2>&1 | grep -c Read-only; cat /etc/hostname; "
+        "grep -c ' .*/roots/[0-9a-f]* / ro' /proc/self/mountinfo";
+    for (int i = 0; i < 2; ++i) {  // made, and found
+      Spec spec = sbx_spec(bash_args(code));
+      spec.env = environment_of(subject());
+      spec.env.push_back("XDG_RUNTIME_DIR=" + dir.at("session"));
+      const Outcome o = run(spec);
+      INFO(o.show());
+      CHECK(o.out == "2\nsbx\n1\n");
+    }
+    const Outcome unattended = bash("cat /proc/self/mountinfo");
+    INFO(unattended.show());
+    CHECK(unattended.code == 0);
+    CHECK_FALSE(contains(unattended.out, subject().home + "/"));
+  }
+
   TEST_CASE("host: a small descriptor limit of ours does no harm") {
     const Outcome o = run({.argv = {"/bin/bash",
                                     "-c",

@@ -6,6 +6,7 @@
 // host tree or another sbx makes another one. Whoever uses one holds a shared lock on it; whoever
 // makes a new one removes old ones that nobody holds. A jail whose plan needs an object of its own
 // in the root gets a tmpfs instead (confine::NewRoot).
+// So does every jail of a user without XDG_RUNTIME_DIR (see host::kept_roots_dir).
 #pragma once
 
 #include <span>

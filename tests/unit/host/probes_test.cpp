@@ -106,7 +106,7 @@ TEST_CASE("probes: an interpreter on PATH that is not the sandbox's is a warning
   const Finding finding = check_programs(context);
   CHECK(finding.verdict == Verdict::kWarn);
   CHECK(has(finding.cause, "your python3 is /opt/conda/bin/python3"));
-  CHECK(has(finding.fix, "/usr/bin/python3"));
+  CHECK(has(finding.fix, "--set language.path=" + host.root() + "/opt/conda/bin/python3"));
 }
 
 TEST_CASE("probes: an interpreter that only PATH has is a warning") {
