@@ -48,8 +48,8 @@ struct CgroupRequest {
   /// join_dir()): that many more are let in, and the limit is still reported as asked.
   std::uint64_t own_processes = 0;
   bool accounting = false;  ///< also count CPU time where that needs a group of its own (v1)
-  bool view = false;  ///< v1: also groups of cpu, cpuacct and cpuset, without which a JVM that
-                      ///< looks at /sys/fs/cgroup takes no limit for real
+  bool view = false;     ///< v1: also groups of cpu, cpuacct and cpuset, without which a JVM that
+                         ///< looks at /sys/fs/cgroup takes no limit for real
   bool freezer = false;  ///< also be able to freeze() where that needs a group of its own (v1)
 };
 

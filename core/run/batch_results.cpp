@@ -225,7 +225,7 @@ const Finished* JobSet::find(std::string_view id) const {
 }
 
 Result<ResultFile> ResultFile::open(const std::string& path, Mode mode) {
-  // Read-write for recover(); a device or a FIFO may allow writing only.
+  // Read-write for recover(); a device may allow writing only.
   auto fd = sys::open(path, O_RDWR | O_CREAT | O_APPEND | O_NOCTTY | O_NONBLOCK, 0666);
   if (!fd.ok()) fd = sys::open(path, O_WRONLY | O_APPEND | O_NOCTTY | O_NONBLOCK, 0666);
   if (!fd.ok()) {
@@ -233,6 +233,11 @@ Result<ResultFile> ResultFile::open(const std::string& path, Mode mode) {
   }
   SBX_TRY(sys::set_nonblocking(fd.value().get(), false));
   SBX_ASSIGN(const struct stat info, sys::fstat(fd.value().get()));
+  // A write to a pipe may wait for ever, and no signal would be heard meanwhile.
+  if (!S_ISREG(info.st_mode) && !S_ISCHR(info.st_mode)) {
+    return Error(Errc::kUsage, text::cat("--results: ", path, " is no regular file"))
+        .with_hint("name a file, or leave --results out and read standard output");
+  }
   ResultFile file(path, std::move(fd).value(), S_ISREG(info.st_mode));
   if (!file.is_regular_) {
     if (mode == Mode::kNew) return file;

@@ -161,6 +161,16 @@ TEST_CASE("batch results: a new file must be new, and two batches do not share o
   CHECK(again.error().hint().find("--resume") != std::string::npos);
 }
 
+TEST_CASE("batch results: a FIFO, where a write could wait for ever, is refused") {
+  const fs::TempDir dir = fs::TempDir::create("/tmp", "sbx-unit-results-").value();
+  const std::string path = dir.path() + "/fifo";
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  const auto opened = run::ResultFile::open(path, run::ResultFile::Mode::kNew);
+  REQUIRE_FALSE(opened.ok());
+  CHECK(opened.error().code() == Errc::kUsage);
+  CHECK(opened.error().hint().find("standard output") != std::string::npos);
+}
+
 TEST_CASE("batch results: a device takes lines and cannot be gone on with") {
   auto null = ResultFile::open("/dev/null", ResultFile::Mode::kNew);
   REQUIRE(null.ok());
