@@ -25,6 +25,7 @@
 #include "core/base/loop.h"
 #include "core/base/sys.h"
 #include "core/base/text.h"
+#include "core/run/failure.h"
 #include "core/run/history.h"
 #include "core/run/keep.h"
 #include "core/run/out_place.h"

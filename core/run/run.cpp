@@ -25,6 +25,7 @@
 #include "core/base/sys.h"
 #include "core/base/text.h"
 #include "core/run/artifacts.h"
+#include "core/run/failure.h"
 #include "core/run/inputs.h"
 #include "core/run/job.h"
 #include "core/run/language.h"
@@ -210,91 +211,6 @@ Collected collect(const Options& options, const Prepared& prepared, Job& job) {
   return collected;
 }
 
-Failure disk_failure(std::string_view limit, const std::vector<confine::InForce>& in_force) {
-  const bool is_disk = limit == "disk";
-  std::string value;
-  for (const confine::InForce& held : in_force) {
-    if (held.limit != limit) continue;
-    const auto bytes = parse_count(held.value);
-    value = text::cat(" of ", is_disk && bytes.ok() ? to_string(Bytes{bytes.value()}) : held.value);
-  }
-  if (!is_disk) {
-    return {.code = "inodes_limit",
-            .message = text::cat("the limit on files", value, " was hit: new ones were refused"),
-            .fix = "allow more with --inodes (limits.inodes)"};
-  }
-  return {.code = "disk_full",
-          .message = text::cat("the disk", value, " was full at the end"),
-          .fix = "give it more with --disk (limits.disk); up to --memory files are kept in memory"};
-}
-
-Failure limit_failure(const profile::Profile& profile,
-                      std::string_view limit,
-                      const std::vector<confine::InForce>& in_force) {
-  if (limit == "disk" || limit == "inodes") return disk_failure(limit, in_force);
-  const bool is_memory = limit == "memory";
-  std::string value;
-  if (is_memory && profile.limits.memory.has_value()) value = to_string(*profile.limits.memory);
-  if (!is_memory && profile.limits.pids.has_value()) value = text::cat(*profile.limits.pids);
-  return {.code = text::cat(limit, "_limit"),
-          .message = text::cat("the ",
-                               limit,
-                               " limit",
-                               value.empty() ? "" : " of ",
-                               value,
-                               is_memory ? " was hit: the kernel ended a process of the job"
-                                         : " was hit: new processes or threads were refused"),
-          .fix = is_memory ? "give it more with -m (limits.memory)"
-                           : "allow more with --pids (limits.pids)"};
-}
-
-/// The text for what went wrong; none for what is the program's own affair.
-std::optional<Failure> failure_of(const Report& report,
-                                  const Prepared& prepared,
-                                  const std::vector<std::string>& missing,
-                                  const std::optional<Deadline>& missed_deadline) {
-  const supervise::Outcome& outcome = report.outcome;
-  const profile::Profile& profile = prepared.profile;
-  if (outcome.error.has_value()) {
-    const bool is_program = outcome.cause == supervise::Cause::kExited;
-    Failure failure{.code = std::string(name(outcome.error->code())),
-                    .message = outcome.error->message(),
-                    .fix = outcome.error->hint()};
-    if (is_program) failure.code = report.exit_status == 127 ? "not_found" : "not_executable";
-    return failure;
-  }
-  switch (outcome.cause) {
-    case supervise::Cause::kTimeout:
-      if (missed_deadline.has_value()) return deadline_failure(*missed_deadline, {});
-      return Failure{.code = "time_limit",
-                     .message = text::cat("the time limit of ",
-                                          to_string(profile.limits.timeout.value_or(Millis{0})),
-                                          " was reached"),
-                     .fix = "give it more with --timeout (limits.timeout)"};
-    case supervise::Cause::kOom:
-      return limit_failure(profile, "memory", {});
-    case supervise::Cause::kCpuLimit:
-      return Failure{.code = "cpu_limit",
-                     .message = text::cat("the CPU time limit of ",
-                                          to_string(profile.limits.cpu_time.value_or(Millis{0})),
-                                          " was used up"),
-                     .fix = "allow more with --cpu-time (limits.cpu_time)"};
-    case supervise::Cause::kPolicyDenied:
-      return Failure{.code = "required_missing",
-                     .message = text::cat("no artifact matches ", text::join(missing, ", ")),
-                     .fix = "have the program write it into /work, or drop --require"};
-    case supervise::Cause::kDiskFull:
-    case supervise::Cause::kExited:
-    case supervise::Cause::kSignal:
-      if (report.exit_status != 0 && !outcome.limit_hit.empty()) {
-        return limit_failure(profile, outcome.limit_hit, prepared.plan->limits());
-      }
-      return std::nullopt;
-    default:
-      return std::nullopt;
-  }
-}
-
 /// Whether the same run may well succeed a little later.
 bool is_retryable(const supervise::Outcome& outcome) {
   constexpr std::array kPassing{EAGAIN, ENOMEM, ENOSPC, EMFILE, ENFILE, EBUSY, EDQUOT};
@@ -368,7 +284,11 @@ Report run_prepared(const Options& options, Prepared& prepared) {
   report.outcome = supervise::classify(end.facts);
   settle_outcome(report);
   const auto missed = end.missed_deadline ? options.deadline : std::nullopt;
-  report.failure = failure_of(report, prepared, collected.missing, missed);
+  report.failure = failure_of(report,
+                              {.profile = prepared.profile,
+                               .limits = prepared.plan->limits(),
+                               .missing = collected.missing,
+                               .missed_deadline = missed});
   add_compile(prepared.job, end, report);
   report.out = std::move(end.out);
   report.err = std::move(end.err);
@@ -455,12 +375,6 @@ Report refused(const Options& options, const Error& error) {
   report.failure = Failure{
       .code = std::string(name(error.code())), .message = error.message(), .fix = error.hint()};
   return report;
-}
-
-Failure deadline_failure(const Deadline& deadline, std::string_view when) {
-  return {.code = "deadline",
-          .message = text::cat("the deadline of ", to_string(deadline.given), " was reached", when),
-          .fix = "give it more with --deadline"};
 }
 
 Result<std::string> plan_text(const Options& options) {

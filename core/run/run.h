@@ -42,9 +42,6 @@ Report refused(const Options& options, const Error& error);
 /// Sets what follows from `report.outcome`: exit status and whether a later try may succeed.
 void settle_outcome(Report& report);
 
-/// What to say when `deadline` has passed; `when` (may be empty) goes on the sentence.
-Failure deadline_failure(const Deadline& deadline, std::string_view when);
-
 /// The line for Options::status_fd, when there is one.
 void write_status(const Options& options, const Report& report);
 
