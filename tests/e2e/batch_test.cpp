@@ -91,7 +91,7 @@ bool has_lines(const std::string& path, std::size_t lines, double seconds = 30) 
 
 }  // namespace
 
-TEST_SUITE("jail") {
+TEST_SUITE("batch") {
   TEST_CASE("batch: each job has one line with its id, its line and its own result") {
     const Outcome o = batch(job("ok", "echo out; echo err >&2") + "\n" + job("three", "exit 3") +
                                 R"({"id":"gone","command":["no-such-program"]})" + "\n" +
