@@ -75,7 +75,8 @@ Result<std::string> read_file(const std::string& path, Bytes cap) {
 }
 
 Result<std::string> read_file_at(int dirfd, const std::string& name, Bytes cap) {
-  return read_opened(sys::openat(dirfd, name, O_RDONLY | O_NOFOLLOW), name, cap);
+  return read_opened(
+      sys::openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY), name, cap);
 }
 
 Status mkdirs(const std::string& path, mode_t mode) {

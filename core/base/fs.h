@@ -30,7 +30,7 @@ Status write_atomic(int dirfd, const std::string& name, std::string_view content
 /// The content of a file; kLimit when it is longer than `cap`. Works where the size says 0 (/proc).
 /// Blocks on a FIFO.
 Result<std::string> read_file(const std::string& path, Bytes cap);
-/// The same below `dirfd`; a final link is not followed.
+/// The same below `dirfd`; a final link is not followed, and a FIFO is not waited for (empty).
 Result<std::string> read_file_at(int dirfd, const std::string& name, Bytes cap);
 
 /// Removes `name` in `dirfd` and everything below it, whatever made it: never follows a link, never

@@ -81,6 +81,8 @@ TEST_CASE("fs: read_file_at does not follow a final link") {
   REQUIRE(sys::symlinkat("file", dir.fd(), "link").ok());
   CHECK(fs::read_file_at(dir.fd(), "file", Bytes{10}).value() == "x");
   CHECK(fs::read_file_at(dir.fd(), "link", Bytes{10}).error().sys_errno() == ELOOP);
+  REQUIRE(::mkfifoat(dir.fd(), "fifo", 0600) == 0);
+  CHECK(fs::read_file_at(dir.fd(), "fifo", Bytes{10}).value().empty());  // and does not wait
 }
 
 TEST_CASE("fs: write_atomic replaces content, mode and even a link, and leaves nothing else") {
