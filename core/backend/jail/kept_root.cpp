@@ -76,6 +76,9 @@ void remove_unused(const std::string& parent, std::string_view keep) {
 Result<UniqueFd> make(const std::string& parent,
                       const std::string& name,
                       std::span<const confine::Step> objects) {
+  if (::mkdir(parent.c_str(), 0700) != 0 && errno != EEXIST) {
+    return sys_error(text::cat("make directory ", parent));
+  }
   SBX_ASSIGN(fs::TempDir temp, fs::TempDir::create(parent, ".new-"));
   SBX_ASSIGN(UniqueFd held, sys::open(temp.path(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
   if (::flock(held.get(), LOCK_SH | LOCK_NB) != 0) return sys_error("lock " + temp.path());
@@ -125,10 +128,10 @@ Result<KeptRootDir> open_kept_root(const std::string& parent,
     root.held = *std::move(held);
     return root;
   }
-  if (::mkdir(parent.c_str(), 0700) != 0 && errno != EEXIST) {
-    return sys_error(text::cat("make directory ", parent));
-  }
-  SBX_ASSIGN(root.held, make(parent, name, objects));
+  const mode_t before = ::umask(077);  // our caller's may keep ourselves out
+  Result<UniqueFd> made = make(parent, name, objects);
+  ::umask(before);
+  SBX_ASSIGN(root.held, std::move(made));
   return root;
 }
 

@@ -54,7 +54,7 @@ class Parent {
 
 TEST_CASE("kept root: it holds exactly what the steps say, whatever the umask is") {
   const Parent parent;
-  const mode_t before = ::umask(077);
+  const mode_t before = ::umask(0777);
   const auto root = jail::open_kept_root(parent.path(), objects("hello"));
   ::umask(before);
   REQUIRE_MESSAGE(root.ok(), (root.ok() ? "" : root.error().to_string()));
