@@ -60,6 +60,11 @@ class Scene {
 
 using Strings = std::vector<std::string>;
 
+/// A number of seconds to sleep that no other test process uses, to find the sleeper by.
+std::string marker() {
+  return "4711." + std::to_string(::getpid());
+}
+
 bool is_alive(const std::string& needle) {
   for (const std::string& name : names_in("/proc")) {
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
@@ -193,13 +198,13 @@ TEST_SUITE("jail") {
     CHECK(old.code == 143);
     CHECK(contains(old.out, "asked"));
 
-    holder = scene.start("sleep 4711.5", {"--lock", "a"});
+    holder = scene.start("sleep " + marker(), {"--lock", "a"});
     holder->kill(SIGSTOP);
     o = scene.bash("echo mine", {"--lock", "a", "--on-overlap", "kill"});
     INFO(o.show());
     CHECK(o.out == "mine\n");
     CHECK(holder->wait().signal == SIGKILL);
-    CHECK_FALSE(is_alive("4711.5"));
+    CHECK_FALSE(is_alive(marker()));
   }
 
   TEST_CASE("cron: kill signals nobody whose number a dead holder once had") {
@@ -229,13 +234,13 @@ TEST_SUITE("jail") {
   TEST_CASE("cron: a holder killed with -9 is followed at once, its sandbox dead before") {
     const Scene scene;
     const Args flags{"--lock", "a", "--record"};
-    const auto holder = scene.start("(setsid sleep 4712.5 &); sleep 4712.5", flags);
-    CHECK(is_alive("4712.5"));
+    const auto holder = scene.start("(setsid sleep " + marker() + " &); sleep " + marker(), flags);
+    CHECK(is_alive(marker()));
     holder->kill(SIGKILL);
     holder->wait();
     Child next(scene.spec(bash_args("echo mine; sleep 60", {"--lock", "a"})));
     REQUIRE(next.wait_for_text("mine", 30));
-    CHECK_FALSE(is_alive("4712.5"));
+    CHECK_FALSE(is_alive(marker()));
     CHECK(scene.column("/state") == Strings{"crashed"});
     CHECK(field(scene.call({"runs", "show", "--json", scene.column("/id")[0]}).out, "/cause") ==
           "null");
