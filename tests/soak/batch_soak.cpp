@@ -20,6 +20,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/e2e/sbx.h"
+#include "tests/soak/flags.h"
 #include "tests/support/leaks.h"
 #include "tests/support/user.h"
 
@@ -30,7 +31,7 @@ struct Plan {
   int jobs = 2000;
   int kills = 12;
   int slots = 4;
-  unsigned seed = 1;
+  int seed = 1;
 };
 
 bool must_fail(int job) {
@@ -104,7 +105,7 @@ int soak(const Plan& plan) {
         sbx_spec({"batch", list, "-j", std::to_string(plan.slots), "--results", file, "--resume"});
     constexpr double kPerJob = 0.006;
     const double most = kPerJob * plan.jobs / plan.kills;
-    std::mt19937 random(plan.seed);
+    std::mt19937 random(static_cast<unsigned>(plan.seed));
     for (int i = 0; i < plan.kills; ++i) {
       run_and_kill(spec, most, random, i % 3 == 2 ? SIGTERM : SIGKILL);
     }
@@ -117,7 +118,7 @@ int soak(const Plan& plan) {
     wrong += check_results(slurp(file), plan.jobs);
     left = check.left(5);
   }
-  std::printf("%d jobs as %s, %d kills, seed %u, %d at a time, %.0f s: %d wrong, %zu left\n%s",
+  std::printf("%d jobs as %s, %d kills, seed %d, %d at a time, %.0f s: %d wrong, %zu left\n%s",
               plan.jobs,
               subject().name.c_str(),
               plan.kills,
@@ -135,22 +136,13 @@ int soak(const Plan& plan) {
 
 int main(int argc, char** argv) {
   sbx::test::Plan plan;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string_view flag = argv[i];
-    const int value = std::atoi(argv[i + 1]);
-    if (flag == "--jobs") {
-      plan.jobs = value;
-    } else if (flag == "--kills") {
-      plan.kills = value;
-    } else if (flag == "--slots") {
-      plan.slots = value;
-    } else if (flag == "--seed") {
-      plan.seed = static_cast<unsigned>(value);
-    } else {
-      std::fprintf(stderr, "usage: batch_soak [--jobs N] [--kills K] [--seed S] [--slots J]\n");
-      return 2;
-    }
-  }
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  return sbx::test::soak(plan);
+  const bool is_good =
+      sbx::test::read_flags(argc,
+                            argv,
+                            {{"--jobs", &plan.jobs},
+                             {"--kills", &plan.kills},
+                             {"--slots", &plan.slots},
+                             {"--seed", &plan.seed}},
+                            "batch_soak [--jobs N] [--kills K] [--seed S] [--slots J]");
+  return is_good ? sbx::test::soak(plan) : 2;
 }

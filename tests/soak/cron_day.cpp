@@ -23,6 +23,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/e2e/sbx.h"
+#include "tests/soak/flags.h"
 #include "tests/support/leaks.h"
 #include "tests/support/user.h"
 
@@ -60,12 +61,13 @@ struct Start {
 
 struct Plan {
   int starts = 60;
-  unsigned seed = 1;
+  int seed = 1;
 };
 
 class Day {
  public:
-  Day(std::string rule, const Plan& plan) : rule_(std::move(rule)), random_(plan.seed) {
+  Day(std::string rule, const Plan& plan)
+      : rule_(std::move(rule)), random_(static_cast<unsigned>(plan.seed)) {
     run({.argv = {"/bin/mkdir", "reports", "shared"}, .cwd = dir_.path(), .as = &subject()});
     for (int i = 0; i < plan.starts; ++i) {
       begin();
@@ -207,7 +209,7 @@ int days(const Plan& plan) {
   while (::waitpid(-1, nullptr, WNOHANG) > 0) {  // sandboxes of killed ones end below us
   }
   const std::vector<std::string> left = check.left(5);
-  std::printf("3 x %d starts as %s, seed %u, %.0f s: %d wrong, %zu left\n%s",
+  std::printf("3 x %d starts as %s, seed %d, %.0f s: %d wrong, %zu left\n%s",
               plan.starts,
               subject().name.c_str(),
               plan.seed,
@@ -223,18 +225,9 @@ int days(const Plan& plan) {
 
 int main(int argc, char** argv) {
   sbx::test::Plan plan;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string_view flag = argv[i];
-    const int value = std::atoi(argv[i + 1]);
-    if (flag == "--starts") {
-      plan.starts = value;
-    } else if (flag == "--seed") {
-      plan.seed = static_cast<unsigned>(value);
-    } else {
-      std::fprintf(stderr, "usage: cron_day [--starts N] [--seed S]\n");
-      return 2;
-    }
-  }
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  return sbx::test::days(plan);
+  const bool is_good = sbx::test::read_flags(argc,
+                                             argv,
+                                             {{"--starts", &plan.starts}, {"--seed", &plan.seed}},
+                                             "cron_day [--starts N] [--seed S]");
+  return is_good ? sbx::test::days(plan) : 2;
 }

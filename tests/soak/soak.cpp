@@ -22,6 +22,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/e2e/sbx.h"
+#include "tests/soak/flags.h"
 #include "tests/support/leaks.h"
 #include "tests/support/skip.h"
 #include "tests/support/user.h"
@@ -120,7 +121,7 @@ bool finish(Run& run, int number) {
 struct Plan {
   int runs = 1000;
   int jobs = 4;
-  unsigned seed = 1;
+  int seed = 1;
 };
 
 int soak(const Plan& plan) {
@@ -134,7 +135,7 @@ int soak(const Plan& plan) {
   for (size_t i = 0; i < all.size(); ++i) {
     deck.insert(deck.end(), static_cast<size_t>(all[i].weight), i);
   }
-  std::mt19937 random(plan.seed);
+  std::mt19937 random(static_cast<unsigned>(plan.seed));
   std::vector<Run> flying;
   std::map<std::string, int> counts;
   int wrong = 0;
@@ -156,7 +157,7 @@ int soak(const Plan& plan) {
     ++ended;
   }
   const std::vector<std::string> left = check.left(5);
-  std::printf("%d runs as %s, seed %u, %d at a time, %.0f s:",
+  std::printf("%d runs as %s, seed %d, %d at a time, %.0f s:",
               plan.runs,
               subject().name.c_str(),
               plan.seed,
@@ -174,20 +175,10 @@ int soak(const Plan& plan) {
 
 int main(int argc, char** argv) {
   sbx::test::Plan plan;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string_view flag = argv[i];
-    const int value = std::atoi(argv[i + 1]);
-    if (flag == "--runs") {
-      plan.runs = value;
-    } else if (flag == "--jobs") {
-      plan.jobs = value;
-    } else if (flag == "--seed") {
-      plan.seed = static_cast<unsigned>(value);
-    } else {
-      std::fprintf(stderr, "usage: soak [--runs N] [--seed S] [--jobs J]\n");
-      return 2;
-    }
-  }
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  return sbx::test::soak(plan);
+  const bool is_good = sbx::test::read_flags(
+      argc,
+      argv,
+      {{"--runs", &plan.runs}, {"--jobs", &plan.jobs}, {"--seed", &plan.seed}},
+      "soak [--runs N] [--seed S] [--jobs J]");
+  return is_good ? sbx::test::soak(plan) : 2;
 }

@@ -27,6 +27,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/e2e/sbx.h"
+#include "tests/soak/flags.h"
 #include "tests/support/leaks.h"
 #include "tests/support/skip.h"
 #include "tests/support/user.h"
@@ -167,13 +168,13 @@ Frozen freeze(pid_t pid) {
 
 struct Plan {
   int kills = 300;
-  unsigned seed = 1;
-  bool full_disk = false;
+  int seed = 1;
+  int full_disk = 0;
 };
 
 class Storm {
  public:
-  explicit Storm(const Plan& plan) : plan_(plan), random_(plan.seed) {
+  explicit Storm(const Plan& plan) : plan_(plan), random_(static_cast<unsigned>(plan.seed)) {
     dir_.write("input", std::string(5000, 'x'));
     prepare_disk();
     all_ = kinds(dir_);
@@ -182,7 +183,7 @@ class Storm {
   Storm(const Storm&) = delete;
   Storm& operator=(const Storm&) = delete;
   ~Storm() {
-    if (plan_.full_disk) ::umount2(dir_.path().c_str(), MNT_DETACH);
+    if (plan_.full_disk != 0) ::umount2(dir_.path().c_str(), MNT_DETACH);
   }
 
   int run();
@@ -205,7 +206,7 @@ class Storm {
 
 /// Output place and state directory on a file system that is full to the last block.
 void Storm::prepare_disk() {
-  if (plan_.full_disk) {
+  if (plan_.full_disk != 0) {
     const std::string options = "mode=755,size=512k,uid=" + std::to_string(subject().uid) +
                                 ",gid=" + std::to_string(subject().gid);
     if (::mount("tmpfs", dir_.path().c_str(), "tmpfs", 0, options.c_str()) != 0) {
@@ -216,7 +217,7 @@ void Storm::prepare_disk() {
   }
   test::run({.argv = {"/bin/mkdir", dir_.at("old")}, .as = &subject()});
   test::run(spec_of({"gc"}));  // makes what is made once
-  if (plan_.full_disk) fill_disk();
+  if (plan_.full_disk != 0) fill_disk();
 }
 
 void Storm::fill_disk() const {
@@ -229,7 +230,7 @@ void Storm::fill_disk() const {
 
 Spec Storm::spec_of(const Args& args) const {
   Spec spec = sbx_spec(args);
-  if (!plan_.full_disk) return spec;
+  if (plan_.full_disk == 0) return spec;
   spec.env = environment_of(subject());
   spec.env.push_back("SBX_STATE_DIR=" + dir_.at("state"));
   return spec;
@@ -308,11 +309,11 @@ int Storm::run() {
   }
   (void)living();  // reaps
   const std::vector<std::string> left = check.left(2);
-  std::printf("%d kills as %s, seed %u%s, %.0f s:",
+  std::printf("%d kills as %s, seed %d%s, %.0f s:",
               plan_.kills,
               subject().name.c_str(),
               plan_.seed,
-              plan_.full_disk ? ", full disk" : "",
+              plan_.full_disk != 0 ? ", full disk" : "",
               now() - begin);
   for (const auto& [name, count] : counts_) {
     std::printf(" %d %s,", count, name.c_str());
@@ -326,20 +327,10 @@ int Storm::run() {
 
 int main(int argc, char** argv) {
   sbx::test::Plan plan;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string_view flag = argv[i];
-    const int value = std::atoi(argv[i + 1]);
-    if (flag == "--kills") {
-      plan.kills = value;
-    } else if (flag == "--seed") {
-      plan.seed = static_cast<unsigned>(value);
-    } else if (flag == "--full-disk") {
-      plan.full_disk = value != 0;
-    } else {
-      std::fprintf(stderr, "usage: storm [--kills N] [--seed S] [--full-disk 0|1]\n");
-      return 2;
-    }
-  }
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  return sbx::test::Storm(plan).run();
+  const bool is_good = sbx::test::read_flags(
+      argc,
+      argv,
+      {{"--kills", &plan.kills}, {"--seed", &plan.seed}, {"--full-disk", &plan.full_disk}},
+      "storm [--kills N] [--seed S] [--full-disk 0|1]");
+  return is_good ? sbx::test::Storm(plan).run() : 2;
 }
