@@ -73,25 +73,16 @@ Status turn_on(const std::string& path,
   return done;
 }
 
-/// mkdir(2) with a mode that our caller's umask takes nothing from: a user's own group has to stay
-/// open to the user.
-int make_dir(const std::string& path) {
-  const mode_t before = ::umask(0);
-  const int made = ::mkdir(path.c_str(), 0755);
-  const int err = errno;
-  ::umask(before);
-  errno = err;
-  return made;
-}
-
 /// Makes the group `path`; in v2 also the one above it.
 Status make_group(const ControllerPlace& place, const std::string& path) {
+  const fs::OwnerUmask mask;
   // Another sbx that ends removes the empty "sbx" just when we have made it: then once more.
   for (int i = 0; i < kTries; ++i) {
-    if (place.version == CgroupVersion::kV2 && make_dir(place.dir) != 0 && errno != EEXIST) {
+    if (place.version == CgroupVersion::kV2 && ::mkdir(place.dir.c_str(), 0755) != 0 &&
+        errno != EEXIST) {
       return sys_error(text::cat("make cgroup ", place.dir), errno);
     }
-    if (make_dir(path) == 0) return {};
+    if (::mkdir(path.c_str(), 0755) == 0) return {};
     if (errno != ENOENT) break;
   }
   const int err = errno;
