@@ -140,7 +140,11 @@ Result<UniqueFd> MountExecutor::open_target(const std::string& path, int flags) 
 /// anywhere else the target is opened first, with links refused.
 Status MountExecutor::attach(int mount_fd, const std::string& path) const {
   if (made_dirs_.contains(parent_of(path))) {
-    return sys::move_mount(mount_fd, "", root_.get(), relative(path), MOVE_MOUNT_F_EMPTY_PATH);
+    Status done =
+        sys::move_mount(mount_fd, "", root_.get(), relative(path), MOVE_MOUNT_F_EMPTY_PATH);
+    if (done.ok() || kept_root_.empty() || done.error().code() != Errc::kNotFound) return done;
+    return Error(Errc::kSystem,
+                 text::cat("somebody changed ", kept_root_, ": remove it, it will be made anew"));
   }
   SBX_ASSIGN(const UniqueFd target, open_target(path, O_PATH | O_NOFOLLOW));
   return sys::move_mount(
@@ -171,6 +175,7 @@ Status MountExecutor::run(const KeptRoot& step) {
   constexpr uint64_t kAttributes = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
   SBX_TRY(set_attributes(root_.get(), kAttributes, 0, step.source));
   made_dirs_.insert(step.dirs.begin(), step.dirs.end());
+  kept_root_ = step.source;
   return sys::move_mount(root_.get(), "", AT_FDCWD, std::string(kStaging), MOVE_MOUNT_F_EMPTY_PATH);
 }
 

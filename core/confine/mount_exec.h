@@ -72,6 +72,7 @@ class MountExecutor {
 
   std::span<const UniqueFd> sources_;
   UniqueFd root_;
+  std::string kept_root_;  ///< KeptRoot::source; empty: a root of our own
   UniqueFd work_dir_;
   std::set<std::string, std::less<>>
       made_dirs_;  ///< inside paths; no link leads to or through them

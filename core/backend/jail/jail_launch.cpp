@@ -351,36 +351,30 @@ Status send_setup(ipc::Channel& channel,
       channel, ipc::Setup{ipc::kProtocolVersion, encode_init_plan(init, plan.steps)}, fds);
 }
 
-/// The base with a kept root in place of the steps that would make it, and the mount of that root
-/// where PID 1's ids could not open it. Where there can be none the steps stay as they are: the
-/// root is a tmpfs then, and all that is lost is time.
-std::vector<confine::Step> share_root(Jail& jail,
-                                      const JailBasics& basics,
-                                      std::vector<confine::Step> base,
-                                      UniqueFd& mount) {
-  const auto parent = host::kept_roots_dir();
-  if (!parent.ok()) return base;
-  SplitBase split = split_base(base);
-  auto kept = open_kept_root(parent.value(), split.objects);
-  if (!kept.ok()) return base;
-  auto& root = std::get<confine::KeptRoot>(split.others.front());
-  root.source = kept.value().path;
+/// Gives `split` a kept root, and `mount` the mount of it where PID 1's ids could not open it.
+Status share_root(Jail& jail, const JailBasics& basics, SplitBase& split, UniqueFd& mount) {
+  SBX_ASSIGN(const std::string parent, host::kept_roots_dir());
+  SBX_ASSIGN(KeptRootDir root, open_kept_root(parent, split.objects));
+  split.kept.source = root.path;
   if (basics.has_id_range) {
-    auto opened = sys::open_tree(kept.value().held.get(), "", OPEN_TREE_CLONE | AT_EMPTY_PATH);
-    if (!opened.ok()) return base;
-    mount = std::move(opened).value();
-    root.source_fd = 0;
+    SBX_ASSIGN(mount, sys::open_tree(root.held.get(), "", OPEN_TREE_CLONE | AT_EMPTY_PATH));
+    split.kept.source_fd = 0;
   }
-  jail.hold_root(std::move(kept.value().held));
-  return std::move(split.others);
+  jail.hold_root(std::move(root.held));
+  return {};
 }
 
+/// Where there can be no kept root the root is a tmpfs, and all that is lost is time.
 Status send_begin(Jail& jail,
                   const JailBasics& basics,
                   std::vector<confine::Step> base,
                   bool may_share_root) {
   UniqueFd mount;
-  if (may_share_root) base = share_root(jail, basics, std::move(base), mount);
+  if (may_share_root) {
+    SplitBase split = split_base(std::move(base));
+    const bool is_shared = share_root(jail, basics, split, mount).ok();
+    base = is_shared ? on_kept_root(std::move(split)) : on_own_root(std::move(split));
+  }
   ipc::Begin message;
   message.has_id_range = basics.has_id_range;
   message.ignored_signals = ignored_signals();

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <ctime>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -76,6 +77,7 @@ void remove_unused(const std::string& parent, std::string_view keep) {
 Result<UniqueFd> make(const std::string& parent,
                       const std::string& name,
                       std::span<const confine::Step> objects) {
+  const fs::OwnerUmask mask;
   if (::mkdir(parent.c_str(), 0700) != 0 && errno != EEXIST) {
     return sys_error(text::cat("make directory ", parent));
   }
@@ -100,21 +102,38 @@ Result<UniqueFd> make(const std::string& parent,
 
 SplitBase split_base(std::vector<confine::Step> base) {
   SplitBase split;
-  confine::KeptRoot root;
-  for (const confine::Step& step : base) {
-    const auto* bind = std::get_if<confine::Bind>(&step);
-    if (bind == nullptr) continue;
-    std::string parent = bind->path.substr(0, bind->path.rfind('/'));
-    if (std::find(root.dirs.begin(), root.dirs.end(), parent) == root.dirs.end()) {
-      root.dirs.push_back(std::move(parent));
-    }
-  }
-  split.others.emplace_back(std::move(root));
+  std::vector<std::string>& dirs = split.kept.dirs;
   for (confine::Step& step : base) {
-    if (std::holds_alternative<confine::NewRoot>(step)) continue;
-    (is_object(step) ? split.objects : split.others).push_back(std::move(step));
+    if (const auto* root = std::get_if<confine::NewRoot>(&step)) {
+      split.own = *root;
+      continue;
+    }
+    if (const auto* bind = std::get_if<confine::Bind>(&step)) {
+      std::string parent = bind->path.substr(0, bind->path.rfind('/'));
+      if (std::find(dirs.begin(), dirs.end(), parent) == dirs.end()) {
+        dirs.push_back(std::move(parent));
+      }
+    }
+    (is_object(step) ? split.objects : split.mounts).push_back(std::move(step));
   }
   return split;
+}
+
+std::vector<confine::Step> on_kept_root(SplitBase split) {
+  std::vector<confine::Step> steps;
+  steps.reserve(split.mounts.size() + 1);
+  steps.emplace_back(std::move(split.kept));
+  std::move(split.mounts.begin(), split.mounts.end(), std::back_inserter(steps));
+  return steps;
+}
+
+std::vector<confine::Step> on_own_root(SplitBase split) {
+  std::vector<confine::Step> steps;
+  steps.reserve(split.objects.size() + split.mounts.size() + 1);
+  steps.emplace_back(split.own);
+  std::move(split.objects.begin(), split.objects.end(), std::back_inserter(steps));
+  std::move(split.mounts.begin(), split.mounts.end(), std::back_inserter(steps));
+  return steps;
 }
 
 Result<KeptRootDir> open_kept_root(const std::string& parent,
@@ -128,10 +147,7 @@ Result<KeptRootDir> open_kept_root(const std::string& parent,
     root.held = *std::move(held);
     return root;
   }
-  const mode_t before = ::umask(077);  // our caller's may keep ourselves out
-  Result<UniqueFd> made = make(parent, name, objects);
-  ::umask(before);
-  SBX_ASSIGN(root.held, std::move(made));
+  SBX_ASSIGN(root.held, make(parent, name, objects));
   return root;
 }
 

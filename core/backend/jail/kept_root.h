@@ -19,13 +19,19 @@
 
 namespace sbx::jail {
 
-/// The base's steps, told apart.
+/// The base's steps, told apart. Sound because no object of the base lies on one of its mounts.
 struct SplitBase {
+  confine::NewRoot own;                ///< the root where it is not kept
+  confine::KeptRoot kept;              ///< the root where it is; its place is still to be filled in
   std::vector<confine::Step> objects;  ///< MakeDir, MakeFile, MakeLink, in their order
-  std::vector<confine::Step> others;   ///< a KeptRoot, still empty, for NewRoot; then what is left
+  std::vector<confine::Step> mounts;   ///< what is left
 };
-/// Pure. Sound because no object of the base lies on one of its mounts.
+/// Pure.
 SplitBase split_base(std::vector<confine::Step> base);
+/// The steps of a base with a kept root: its mounts on `kept`. Pure.
+std::vector<confine::Step> on_kept_root(SplitBase split);
+/// The same with a root of its own, in which the objects are made. Pure.
+std::vector<confine::Step> on_own_root(SplitBase split);
 
 struct KeptRootDir {
   std::string path;

@@ -127,14 +127,17 @@ TEST_CASE("kept root: the base splits into objects and mounts, and every mount h
               {"/etc/services", jail::EntryKind::kFile, "text", true}};
   jail::TreeBuilder builder(confine::kKeepOwner);
   REQUIRE(jail::add_base(builder, tree, {}).ok());
-  const size_t all = builder.size();
-  jail::SplitBase split = jail::split_base(builder.take());
-  CHECK(split.objects.size() + split.others.size() == all);
-  REQUIRE(std::holds_alternative<confine::KeptRoot>(split.others.front()));
+  const std::vector<confine::Step> base = builder.take();
+  const jail::SplitBase split = jail::split_base(base);
+  CHECK(jail::on_own_root(split).size() == base.size());
+  CHECK(std::holds_alternative<confine::NewRoot>(jail::on_own_root(split).front()));
+  const std::vector<confine::Step> kept = jail::on_kept_root(split);
+  CHECK(std::holds_alternative<confine::KeptRoot>(kept.front()));
+  CHECK(split.objects.size() + kept.size() == base.size());
   const Parent parent;
   const auto root = jail::open_kept_root(parent.path(), split.objects);
   REQUIRE_MESSAGE(root.ok(), (root.ok() ? "" : root.error().to_string()));
-  for (const confine::Step& step : split.others) {
+  for (const confine::Step& step : kept) {
     if (const auto* bind = std::get_if<confine::Bind>(&step)) {
       INFO(bind->path);
       const mode_t place = mode_of(root.value().path + bind->path);
@@ -142,7 +145,7 @@ TEST_CASE("kept root: the base splits into objects and mounts, and every mount h
       CHECK(place != 0);
     }
   }
-  for (const std::string& dir : std::get<confine::KeptRoot>(split.others.front()).dirs) {
+  for (const std::string& dir : split.kept.dirs) {
     CHECK(S_ISDIR(mode_of(root.value().path + dir)));
   }
 }
