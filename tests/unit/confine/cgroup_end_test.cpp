@@ -125,10 +125,10 @@ TEST_CASE("cgroup: a destroyed group takes its processes with it") {
   CHECK(groups_there().empty());
 }
 
-TEST_CASE("cgroup: the groups of a killed supervisor are reaped, those of a living one stay") {
-  SKIP_UNLESS("cgroup-memory");
-  Cgroup living = create(request(kMemory, 10));
-  std::string id;
+namespace {
+
+/// Frozen groups whose supervisor was killed: the directory of one of them; empty on failure.
+std::string groups_of_the_dead(const CgroupLayout& layout) {
   int names[2];
   REQUIRE(::pipe2(names, O_CLOEXEC) == 0);
   const pid_t supervisor = ::fork();
@@ -139,7 +139,7 @@ TEST_CASE("cgroup: the groups of a killed supervisor are reaped, those of a livi
     wanted.memory = kMemory;
     wanted.pids = 10;
     wanted.freezer = true;
-    auto group = Cgroup::create(host_layout(), wanted);
+    auto group = Cgroup::create(layout, wanted);
     if (!group.ok()) ::_exit(1);
     const pid_t payload = sleeper(group.value());
     if (payload < 0 || !group.value().freeze().ok()) ::_exit(1);
@@ -152,14 +152,34 @@ TEST_CASE("cgroup: the groups of a killed supervisor are reaped, those of a livi
   REQUIRE(size > 0);
   ::close(names[0]);
   ::close(names[1]);
-  const CgroupLayout layout = host_layout();
-  const std::string dead =
-      layout.pids.dir + "/sbx-" + std::string(buffer, static_cast<std::size_t>(size));
+  return layout.pids.dir + "/sbx-" + std::string(buffer, static_cast<std::size_t>(size));
+}
+
+bool is_there(const std::string& path) {
   struct stat info {};
-  CHECK(::stat(dead.c_str(), &info) == 0);
-  CHECK(reap_stale_cgroups(layout) >= 1);
-  CHECK(::stat(dead.c_str(), &info) != 0);
-  CHECK(reap_stale_cgroups(layout) == 0);
+  return ::stat(path.c_str(), &info) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("cgroup: the groups of a killed supervisor are reaped, those of a living one stay") {
+  SKIP_UNLESS("cgroup-memory");
+  Cgroup living = create(request(kMemory, 10));
+  const CgroupLayout layout = host_layout();
+  // Any other sbx on this host reaps as well, and may be faster.
+  constexpr int kTries = 20;
+  bool was_ours = false;
+  bool is_clean = false;
+  for (int i = 0; i < kTries && !(was_ours && is_clean); ++i) {
+    const std::string dead = groups_of_the_dead(layout);
+    const bool is_left_to_us = is_there(dead);
+    const std::size_t reaped = reap_stale_cgroups(layout);
+    CHECK_FALSE(is_there(dead));
+    was_ours = was_ours || (is_left_to_us && reaped >= 1);
+    is_clean = is_clean || reap_stale_cgroups(layout) == 0;
+  }
+  CHECK(was_ours);
+  CHECK(is_clean);
   CHECK_FALSE(groups_there().empty());
   CHECK(living.remove().ok());
 }
