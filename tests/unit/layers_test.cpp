@@ -32,6 +32,7 @@ const std::vector<Layer>& layers() {
       {"profile", {"base"}},
       {"image", {"base"}},
       {"confine", {"base"}},
+      {"workspace", {"base", "image", "confine"}},
       {"host", {"base", "confine"}},
       {"agent", {"base", "ipc", "confine"}},
       {"backend", {"base", "ipc", "profile", "confine", "host", "image"}},
