@@ -50,6 +50,19 @@ const std::vector<Layer>& layers() {
         "backend",
         "backend/jail",
         "supervise"}},
+      {"session",
+       {"base",
+        "ipc",
+        "profile",
+        "confine",
+        "host",
+        "image",
+        "agent",
+        "backend",
+        "backend/jail",
+        "supervise",
+        "run",
+        "workspace"}},
   };
   return kLayers;
 }

@@ -1,0 +1,224 @@
+// Record: see record.h.
+#include "core/session/record.h"
+
+#include <algorithm>
+
+#include "core/base/text.h"
+#include "core/run/state_json.h"
+
+#include <nlohmann/json.hpp>
+
+namespace sbx::session {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using run::dump_line;
+using FieldReader = run::Reader<Json>;
+
+constexpr std::size_t kLongestName = 64;
+
+bool is_alnum(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+bool is_name(std::string_view name, std::string_view also) {
+  if (name.empty() || name.size() > kLongestName || !is_alnum(name.front())) return false;
+  return std::all_of(name.begin(), name.end(), [also](char c) {
+    return is_alnum(c) || also.find(c) != std::string_view::npos;
+  });
+}
+
+Json checkpoint_json(const Checkpoint& checkpoint) {
+  return {{"tag", checkpoint.tag},
+          {"created_ns", checkpoint.created_ns},
+          {"layers", checkpoint.layers},
+          {"automatic", checkpoint.is_automatic},
+          {"way", checkpoint.way},
+          {"pause_ns", checkpoint.pause_ns}};
+}
+
+/// A list of texts; nullopt for anything else.
+std::optional<std::vector<std::string>> texts_of(const Json* list) {
+  if (list == nullptr || !list->is_array()) return std::nullopt;
+  std::vector<std::string> texts;
+  for (const Json& item : *list) {
+    if (!item.is_string()) return std::nullopt;
+    texts.push_back(item.get<std::string>());
+  }
+  return texts;
+}
+
+bool read_checkpoint(const Json& json, Checkpoint& into) {
+  FieldReader reader(json);
+  reader.text("tag", into.tag);
+  reader.number("created_ns", into.created_ns);
+  reader.text("way", into.way);
+  reader.number("pause_ns", into.pause_ns);
+  const Json* automatic = reader.find("automatic");
+  into.is_automatic = automatic != nullptr && automatic->is_boolean() && automatic->get<bool>();
+  const auto layers = texts_of(reader.find("layers"));
+  if (!reader.ok() || !layers.has_value()) return false;
+  into.layers = *layers;
+  return true;
+}
+
+Error newer_format() {
+  return Error(Errc::kUnsupported, "it was written by a newer sbx")
+      .with_hint("use that sbx for this session; this one changes nothing of it");
+}
+
+/// The parsed text of a file of ours, its format checked.
+Result<Json> parse_ours(std::string_view text) {
+  Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) return Error(Errc::kProtocol, "the record is no JSON object");
+  const auto format = json.find("format");
+  if (format == json.end() || !format->is_number_integer()) {
+    return Error(Errc::kProtocol, "the record has no format number");
+  }
+  if (format->get<std::int64_t>() > kRecordFormat) return newer_format();
+  return json;
+}
+
+std::string_view word(RunState state) {
+  switch (state) {
+    case RunState::kNever:
+      return "never";
+    case RunState::kRunning:
+      return "running";
+    case RunState::kStopped:
+      break;
+  }
+  return "stopped";
+}
+
+}  // namespace
+
+const Checkpoint* Record::find_checkpoint(std::string_view tag) const {
+  const auto at = std::find_if(
+      checkpoints.begin(), checkpoints.end(), [tag](const Checkpoint& c) { return c.tag == tag; });
+  return at == checkpoints.end() ? nullptr : &*at;
+}
+
+std::string to_json(const Record& record) {
+  Json labels = Json::object();
+  for (const auto& [key, value] : record.labels) {
+    labels[key] = value;
+  }
+  Json checkpoints = Json::array();
+  for (const Checkpoint& checkpoint : record.checkpoints) {
+    checkpoints.push_back(checkpoint_json(checkpoint));
+  }
+  const Json json{{"format", kRecordFormat},
+                  {"name", record.name},
+                  {"id", record.id},
+                  {"created_ns", record.created_ns},
+                  {"profile", record.profile},
+                  {"isolation", record.isolation},
+                  {"isolation_reason", record.isolation_reason},
+                  {"labels", labels},
+                  {"lowers", record.lowers},
+                  {"upper", record.upper},
+                  {"checkpoints", checkpoints},
+                  {"forked_from", record.forked_from},
+                  {"saved_profile", record.saved_profile}};
+  return dump_line(json) + "\n";
+}
+
+Result<Record> parse_record(std::string_view text) {
+  SBX_ASSIGN(const Json json, parse_ours(text));
+  Record record;
+  FieldReader reader(json);
+  reader.text("name", record.name);
+  reader.text("id", record.id);
+  reader.number("created_ns", record.created_ns);
+  reader.text("profile", record.profile);
+  reader.text("isolation", record.isolation);
+  reader.text("isolation_reason", record.isolation_reason);
+  reader.text("upper", record.upper);
+  reader.text("forked_from", record.forked_from);
+  reader.text("saved_profile", record.saved_profile);
+  const auto lowers = texts_of(reader.find("lowers"));
+  const Json* labels = reader.find("labels");
+  const Json* checkpoints = reader.find("checkpoints");
+  bool is_whole = reader.ok() && lowers.has_value() && labels != nullptr && labels->is_object() &&
+                  checkpoints != nullptr && checkpoints->is_array();
+  if (is_whole) {
+    record.lowers = *lowers;
+    for (const auto& [key, value] : labels->items()) {
+      is_whole = is_whole && value.is_string();
+      if (value.is_string()) record.labels.emplace_back(key, value.get<std::string>());
+    }
+    for (const Json& item : *checkpoints) {
+      is_whole = read_checkpoint(item, record.checkpoints.emplace_back()) && is_whole;
+    }
+  }
+  if (!is_whole) return Error(Errc::kProtocol, "the record lacks a part");
+  return record;
+}
+
+std::vector<std::string> layers_of(const Record& record) {
+  std::vector<std::string> all = record.lowers;
+  if (!record.upper.empty()) all.push_back(record.upper);
+  for (const Checkpoint& checkpoint : record.checkpoints) {
+    all.insert(all.end(), checkpoint.layers.begin(), checkpoint.layers.end());
+  }
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
+}
+
+std::string to_json(const RunFile& file) {
+  const Json json{{"format", kRecordFormat},
+                  {"state", word(file.state)},
+                  {"started_ns", file.started_ns},
+                  {"ended_ns", file.ended_ns},
+                  {"reason", file.reason}};
+  return dump_line(json) + "\n";
+}
+
+Result<RunFile> parse_run_file(std::string_view text) {
+  SBX_ASSIGN(const Json json, parse_ours(text));
+  RunFile file;
+  std::string state;
+  FieldReader reader(json);
+  reader.text("state", state);
+  reader.number("started_ns", file.started_ns);
+  reader.number("ended_ns", file.ended_ns);
+  reader.text("reason", file.reason);
+  for (const RunState each : {RunState::kNever, RunState::kRunning, RunState::kStopped}) {
+    if (state != word(each)) continue;
+    file.state = each;
+    if (reader.ok()) return file;
+  }
+  return Error(Errc::kProtocol, "the run record lacks a part");
+}
+
+Status check_name(std::string_view name) {
+  if (is_name(name, "._-")) return {};
+  return Error(Errc::kUsage, text::cat("\"", text::escape(name), "\" is no name for a session"))
+      .with_hint(
+          "a name begins with a letter or digit and has up to 64 letters, digits, '.', '_' and "
+          "'-'");
+}
+
+Status check_tag(std::string_view tag) {
+  if (is_name(tag, "._-")) return {};
+  return Error(Errc::kUsage, text::cat("\"", text::escape(tag), "\" is no tag for a checkpoint"))
+      .with_hint(
+          "a tag begins with a letter or digit and has up to 64 letters, digits, '.', '_' and "
+          "'-'");
+}
+
+Result<std::pair<std::string, std::string>> parse_label(std::string_view text) {
+  const std::size_t equals = text.find('=');
+  const std::string_view key = text.substr(0, equals);
+  if (equals == std::string_view::npos || !is_name(key, "._-/") ||
+      !text::is_utf8(text.substr(equals + 1))) {
+    return Error(Errc::kUsage, text::cat("\"", text::escape(text), "\" is no label"))
+        .with_hint("KEY=VALUE, for example --label task=42");
+  }
+  return std::pair(std::string(key), std::string(text.substr(equals + 1)));
+}
+
+}  // namespace sbx::session
