@@ -92,11 +92,16 @@ bool is_privileged(std::string_view name) {
   return name.starts_with("security.") || name.starts_with("trusted.");
 }
 
+/// An attribute in which overlayfs keeps its own notes. What the inside wrote under such a name is
+/// stored as "user.overlay.overlay.*" (Linux 6.7) and belongs to the file.
+bool is_note_of_overlayfs(std::string_view name) {
+  return name.starts_with("user.overlay.") && !name.starts_with("user.overlay.overlay.");
+}
+
 Status copy_attributes(int from, int to, Attributes attributes) {
   SBX_ASSIGN(const std::vector<Xattr> found, all_xattrs(from));
   for (const auto& [name, value] : found) {
-    const bool is_overlay = name.starts_with("user.overlay.");
-    if (attributes == Attributes::kContent && (is_overlay || is_privileged(name))) continue;
+    if (attributes == Attributes::kMerged && is_note_of_overlayfs(name)) continue;
     if (::fsetxattr(to, name.c_str(), value.data(), value.size(), 0) == 0) continue;
     if (is_privileged(name) && (errno == EPERM || errno == EOPNOTSUPP)) continue;
     return sys_error(text::cat("set attribute ", name));

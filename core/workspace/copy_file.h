@@ -32,8 +32,8 @@ Result<ContentCopy> copy_content(
 
 /// What of the metadata to set, beside mode and times.
 enum class Attributes : std::uint8_t {
-  kAll,      ///< every attribute as stored, those of overlayfs included
-  kContent,  ///< "user." but those of overlayfs, and ACLs
+  kAll,     ///< every attribute as stored, those of overlayfs included
+  kMerged,  ///< without what overlayfs keeps for itself: for one file made of several layers'
 };
 
 /// Gives the open file or directory `to` the attributes of the open `from`, then owner, mode and

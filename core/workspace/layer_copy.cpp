@@ -175,15 +175,19 @@ std::int64_t birth_of(int fd) {
 
 }  // namespace
 
-Result<CopyReport> copy_layer(int layers, const std::string& from, const OnProgress& progress) {
+Result<CopyReport> copy_layer(int layers,
+                              const std::string& from,
+                              const OnProgress& progress,
+                              const OnCopied& copied) {
   SBX_ASSIGN(const UniqueFd source, open_layer(layers, from));
   SBX_ASSIGN(NewLayer layer, NewLayer::begin(layers));
   SBX_TRY(sys::mkdirat(layer.fd(), "fs", S_IRWXU));
   SBX_ASSIGN(const UniqueFd content, open_entry(layer.fd(), "fs", O_RDONLY | O_DIRECTORY));
   TreeCopier copier(source.get(), content.get(), progress);
-  if (Status copied = copier.run(); !copied.ok()) {
-    return std::move(copied).error().prefixed(text::cat("copy layer ", from));
+  if (Status done = copier.run(); !done.ok()) {
+    return std::move(done).error().prefixed(text::cat("copy layer ", from));
   }
+  if (copied) copied();
   const std::int64_t since = layer_since(layers, from);
   SBX_TRY(write_layer_since(layer.fd(), since != 0 ? since : birth_of(source.get())));
   if (::syncfs(content.get()) == -1) return sys_error("sync the copied layer");

@@ -24,6 +24,9 @@ struct CopyProgress {
 /// Called after each file and every few MiB; an error ends the copy and is given back.
 using OnProgress = std::function<Status(const CopyProgress&)>;
 
+/// Called once when all content is read and before it is flushed: the writers may go on.
+using OnCopied = std::function<void()>;
+
 /// Copies layer `from` as it is stored: whiteouts, attributes of overlayfs, owners, modes, times,
 /// hard links, holes. "ovl" is not copied. What vanishes during the copy is left out, so whoever
 /// wants one moment freezes the writers first. Flushed to the disk when it returns. Killed at any
@@ -32,7 +35,10 @@ using OnProgress = std::function<Status(const CopyProgress&)>;
 ///
 /// Copies have birth times of their own, so the new layer says in its file "since" when the oldest
 /// content of `from` can have been made: see layer_since().
-Result<CopyReport> copy_layer(int layers, const std::string& from, const OnProgress& progress = {});
+Result<CopyReport> copy_layer(int layers,
+                              const std::string& from,
+                              const OnProgress& progress = {},
+                              const OnCopied& copied = {});
 
 /// Nanoseconds since 1970 before which nothing in a copied (or squashed) layer was made by a job;
 /// 0 for other layers: there each file's own birth time says it.
