@@ -12,6 +12,7 @@
 #include <utility>
 #include <variant>
 
+#include "core/agent/pause.h"
 #include "core/agent/pty.h"
 #include "core/base/sys.h"
 #include "core/base/text.h"
@@ -43,6 +44,7 @@ class Agent {
   Status handle(ipc::Exec& request, std::span<const UniqueFd> fds);
   void handle(const ipc::Signal& request);
   void handle(const ipc::Resize& request);
+  Status handle(const ipc::SetFrozen& request);
   Status reap();
   Status read_reports(std::span<const pollfd> ready);
   Status report(Child& child);
@@ -53,6 +55,7 @@ class Agent {
   UniqueFd child_signal_;
   std::vector<Child> children_;
   bool has_forked_ = false;
+  Pause pause_;
 };
 
 Status Agent::run() {
@@ -85,17 +88,23 @@ Status Agent::serve_channel() {
     handle(*resize);
     return {};
   }
+  if (auto* frozen = std::get_if<ipc::SetFrozen>(&received.message)) return handle(*frozen);
   return Error(Errc::kProtocol, "a message that the agent does not take");
 }
 
 Status Agent::handle(ipc::Exec& request, std::span<const UniqueFd> fds) {
-  const ExecContext context{
-      config_.rules, config_.join_fds, config_.own_binary, !std::exchange(has_forked_, true)};
+  const bool is_first = !std::exchange(has_forked_, true);
+  const ExecContext context{config_.rules,
+                            config_.join_fds,
+                            config_.group.get(),
+                            config_.own_binary,
+                            is_first && !config_.is_lasting};
   Result<Starting> started = start_exec(request, fds, context);
   if (!started.ok()) {
     const Error& error = started.error();
     return channel_.send(ipc::ExecFailed{request.id, false, error.message(), error.sys_errno()});
   }
+  if (pause_.is_on()) (void)::kill(started.value().pid, SIGSTOP);
   Child child;
   child.id = request.id;
   child.cwd = std::move(request.cwd);
@@ -105,7 +114,22 @@ Status Agent::handle(ipc::Exec& request, std::span<const UniqueFd> fds) {
   return {};
 }
 
+Status Agent::handle(const ipc::SetFrozen& request) {
+  if (request.is_frozen) {
+    const Status stopped = pause_.stop_all({});
+    if (stopped.ok()) return channel_.send(ipc::FrozenSet{true, 0});
+    const int error = stopped.error().sys_errno();
+    return channel_.send(ipc::FrozenSet{true, error != 0 ? error : EIO});
+  }
+  if (pause_.is_on()) pause_.continue_all();
+  for (const auto& [id, signo] : pause_.take_deferred()) {
+    handle(ipc::Signal{id, signo});
+  }
+  return channel_.send(ipc::FrozenSet{false, 0});
+}
+
 void Agent::handle(const ipc::Signal& request) {
+  if (pause_.defer(request.id, request.signo)) return;
   if (request.id == 0) {
     (void)::kill(-1, request.signo);  // every process of the namespace but ourselves
     return;

@@ -14,6 +14,8 @@ namespace sbx::agent {
 struct AgentConfig {
   PayloadRules rules;
   std::vector<UniqueFd> join_fds;
+  UniqueFd group;           ///< v2 cgroup that programs are cloned into; invalid: none
+  bool is_lasting = false;  ///< a session: PID 1 never waits for a program, not even for its exec
   std::vector<UniqueFd> held;  ///< kept open as long as PID 1 lives (the claim on an id range)
   FileId own_binary;
 };

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <linux/sched.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -63,6 +64,7 @@ struct ChildPlan {
   bool has_terminal = false;
   int report_fd = -1;
   std::span<const UniqueFd> join_fds;
+  int group = -1;
   const PayloadRules* rules = nullptr;
   FileId own_binary;
 };
@@ -97,6 +99,11 @@ void take_stdio_in_child(const ChildPlan& plan) noexcept {
 }
 
 void join_cgroup_in_child(const ChildPlan& plan) noexcept {
+  // Cloned into a group below the one that PID 1 and the view at /sys/fs/cgroup have: it sees
+  // itself at the top ("/"), where its limits are, and cannot leave.
+  if (plan.group >= 0 && ::unshare(CLONE_NEWCGROUP) != 0) {
+    fail_in_child(plan, Stage::kCgroup, errno);
+  }
   for (const UniqueFd& fd : plan.join_fds) {
     ssize_t written = -1;
     do {
@@ -237,6 +244,45 @@ pid_t clone_sharing_memory(ChildPlan& plan) {
   return ::clone(entry, stack.data() + stack.size(), CLONE_VM | CLONE_VFORK | SIGCHLD, &plan);
 }
 
+pid_t fork_into(int group) {
+  if (group < 0) return ::fork();
+  clone_args args{};
+  args.flags = CLONE_INTO_CGROUP;
+  args.exit_signal = SIGCHLD;
+  args.cgroup = static_cast<__u64>(group);
+  const Result<pid_t> pid = sys::clone3(args);
+  if (pid.ok()) return pid.value();
+  errno = pid.error().sys_errno();
+  return -1;
+}
+
+/// The ids and what depends on them for one program.
+Result<PayloadRules> rules_for(const ipc::Exec& request, const PayloadRules& rules) {
+  if (!request.has_user || (request.uid == rules.uid && request.gid == rules.gid)) return rules;
+  if (!rules.is_changing_ids) {
+    return Error(Errc::kUnsupported,
+                 text::cat("run as user ",
+                           request.uid,
+                           ": only user ",
+                           rules.uid,
+                           " exists in a sandbox that was not started by root"));
+  }
+  constexpr uint32_t kCount = 65536;  // of the mapped range
+  if (request.uid >= kCount || request.gid >= kCount) {
+    return Error(Errc::kUsage,
+                 text::cat("run as user ",
+                           request.uid,
+                           " and group ",
+                           request.gid,
+                           ": ids inside are below ",
+                           kCount));
+  }
+  PayloadRules other = rules;
+  other.uid = request.uid;
+  other.gid = request.gid;
+  return other;
+}
+
 /// The paths that argv[0] may mean, in the order in which they are tried.
 std::vector<std::string> find_candidates(const ipc::Exec& request) {
   const std::string& name = request.argv.front();
@@ -322,12 +368,13 @@ Result<Starting> start_exec(const ipc::Exec& request,
                             std::span<const UniqueFd> stdio,
                             const ExecContext& context) {
   if (request.argv.empty()) return Error(Errc::kUsage, "no program to run");
+  SBX_ASSIGN(const PayloadRules rules, rules_for(request, context.rules));
   Starting starting;
   starting.candidates = find_candidates(request);
   Pty pty;
   ChildPlan plan;
   if (request.tty) {
-    SBX_ASSIGN(pty, open_pty(request.rows, request.cols, context.rules.uid, context.rules.gid));
+    SBX_ASSIGN(pty, open_pty(request.rows, request.cols, rules.uid, rules.gid));
     plan.stdio = {pty.slave.get(), pty.slave.get(), pty.slave.get()};
     plan.has_terminal = true;
   } else {
@@ -345,9 +392,10 @@ Result<Starting> start_exec(const ipc::Exec& request,
   plan.cwd = request.cwd.c_str();
   plan.report_fd = report.w.get();
   plan.join_fds = context.join_fds;
-  plan.rules = &context.rules;
+  plan.group = context.group;
+  plan.rules = &rules;
   plan.own_binary = context.own_binary;
-  const pid_t pid = context.is_alone ? clone_sharing_memory(plan) : ::fork();
+  const pid_t pid = context.is_alone ? clone_sharing_memory(plan) : fork_into(context.group);
   if (pid < 0) return sys_error("fork the program");
   if (pid == 0) run_child_in_child(plan);
   starting.pid = pid;

@@ -34,8 +34,9 @@ struct Starting {
 struct ExecContext {
   PayloadRules rules;
   std::span<const UniqueFd> join_fds;  ///< cgroup.procs files to write "0" to
+  int group = -1;                      ///< directory of the v2 cgroup to start in
   FileId own_binary;                   ///< never executed for the payload
-  bool is_alone = false;               ///< no process of the payload exists yet
+  bool is_alone = false;  ///< no process of the payload exists yet, and nothing can stop it
 };
 
 /// Forks the child. `stdio` are its three descriptors (ignored with a terminal).

@@ -29,6 +29,12 @@ struct TermSize {
   uint16_t cols = 80;
 };
 
+/// Ids inside.
+struct User {
+  uint32_t uid = 0;
+  uint32_t gid = 0;
+};
+
 /// One program to run inside. Everything is inside's view; nothing is resolved on the host.
 struct ExecSpec {
   std::vector<std::string> argv;  ///< argv[0] is looked up in the PATH of `env` when it has no '/'
@@ -36,6 +42,9 @@ struct ExecSpec {
   std::string cwd = "/work";
   bool is_last = false;         ///< the sandbox ends with this program, whatever it leaves running
   std::optional<TermSize> tty;  ///< set: a fresh pseudo terminal of this size becomes its stdio
+  /// nullopt: the job's ids. Others only where a range of ids is mapped (root on the host), from
+  /// that range; else the exec fails with the reason.
+  std::optional<User> user;
 };
 
 /// Host ends of a program's standard streams. Owned by the receiver.
@@ -68,6 +77,8 @@ struct LaunchRequest {
   std::string state_dir;                      ///< absolute; exists, 0700
   std::vector<InputMount> inputs;
   std::vector<InputFile> files;
+  /// A session: it gets whatever pausing and counting need, and its programs are apart from PID 1.
+  bool is_lasting = false;
 };
 
 /// The message channel to the agent (PID 1 inside) of one sandbox.
@@ -84,6 +95,40 @@ class AgentLink {
   /// Next message; kNotFound when there is none now, kProtocol at the end or on rubbish.
   virtual Result<ipc::Received> receive() = 0;
 };
+
+/// What a sandbox uses now. A value is missing where nothing counts it.
+struct LiveUsage {
+  std::optional<uint64_t> cpu_ns;
+  std::optional<uint64_t> memory;       ///< bytes
+  std::optional<uint64_t> memory_peak;  ///< bytes
+  std::optional<uint64_t> processes;    ///< PID 1 is not counted
+  std::optional<uint64_t> read_bytes;   ///< from block devices
+  std::optional<uint64_t> write_bytes;  ///< to block devices
+  /// No group counts CPU time and memory here: they are sums over the processes that live now.
+  /// Memory that several share counts for each, what has ended counts no more.
+  bool is_summed = false;
+};
+
+/// One process inside, as the host sees it.
+struct ProcessInfo {
+  int32_t pid = 0;       ///< inside
+  int32_t host_pid = 0;  ///< as the supervisor sees it; may be gone by the time it is read
+  int32_t parent = 0;    ///< inside; 0 when it is not of this sandbox (any more)
+  int32_t session = 0;   ///< inside: the pid of the program that began its session; 0 unknown
+  uint32_t uid = 0;      ///< inside; 65534 for an id that is not mapped
+  char state = '?';      ///< as in proc_pid_stat(5): R, S, D, T, t, Z, I, X
+  std::optional<uint32_t> exec_id;  ///< of the exec that it came from, where that is known
+  uint64_t memory = 0;              ///< resident bytes
+  uint64_t cpu_ns = 0;
+  uint64_t started_ns = 0;  ///< CLOCK_BOOTTIME; with `host_pid` it identifies the process
+  /// Its arguments with spaces between; any bytes but NUL, at most kMaxCommand. Empty: none to
+  /// be read (a zombie), then `name`.
+  std::string command;
+  std::string name;  ///< at most 15 bytes, any of them
+};
+inline constexpr size_t kMaxCommand = 4096;
+/// Most processes that processes() reports.
+inline constexpr size_t kMaxProcesses = 10'000;
 
 /// What a sandbox leaves behind for the report, read after its end.
 struct FinalState {
@@ -108,6 +153,22 @@ class Sandbox {
   virtual Status kill() = 0;
   /// CPU time that the job has used up to now, in ns; kUnsupported when nothing counts it.
   virtual Result<uint64_t> cpu_time() const = 0;
+  virtual Result<LiveUsage> usage() const = 0;
+  /// All processes inside but PID 1, by pid, at most kMaxProcesses. Asks nothing of the inside, so
+  /// it works whatever state that is in; those that end meanwhile are left out.
+  virtual Result<std::vector<ProcessInfo>> processes() const = 0;
+
+  /// Whether the host can stop the payload without the agent.
+  virtual bool has_freezer() const = 0;
+  /// Begins to stop the payload or lets it go on; does not wait. To be called again while it is not
+  /// done (a cgroup v1 overlooks some). kUnsupported without has_freezer().
+  virtual Status set_frozen(bool is_frozen) = 0;
+  /// Whether that has happened to every process of the payload.
+  virtual Result<bool> is_frozen_as(bool is_frozen) const = 0;
+  /// Lets those of a stopped payload end that SIGKILL was sent to (a cgroup v1 does not by itself).
+  /// Nothing else runs a single instruction. Cheap where there is nothing to do.
+  virtual Status release_killed() = 0;
+
   /// Waits until the namespace is empty (bounded), reads counters, removes cgroups and claims.
   virtual Result<FinalState> finish() = 0;
   /// Inputs that could not be mounted and must be copied into /work before the first exec.

@@ -209,7 +209,9 @@ Result<Cgroup> Cgroup::create(const CgroupLayout& layout, const CgroupRequest& r
     return request.view && place.version == CgroupVersion::kV1;
   };
   const std::array<Want, 6> wants{{
-      {request.memory.has_value(), &layout.memory, &Group::memory},
+      {request.memory.has_value() || (request.counting && layout.memory.usable()),
+       &layout.memory,
+       &Group::memory},
       {request.pids.has_value(), &layout.pids, &Group::pids},
       {request.cpu_millis.has_value() || is_shown(layout.cpu), &layout.cpu, &Group::cpu},
       {request.accounting || is_shown(layout.accounting), &layout.accounting, &Group::accounting},

@@ -10,6 +10,9 @@
 //     with CLONE_INTO_CGROUP, which does not wait either: create_ahead() makes that group before
 //     any limit is known, limit() sets and reads back the limits while PID 1 still sets up.
 //  3. kill() ends whoever is in them, frozen or not; remove() waits (bounded) until they are empty.
+//  4. What can be frozen has PID 1 not in it. v1: PID 1 joins no group. v2: split() makes a group
+//     "job" below the one that PID 1 started in; limits and counters stay on the upper one, and
+//     the programs are cloned into the lower one by PID 1 itself.
 // Group names hold pid and start time of their supervisor, so that reap_stale_cgroups() can tell
 // what a crashed one left.
 #pragma once
@@ -18,6 +21,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -48,9 +52,19 @@ struct CgroupRequest {
   /// join_dir()): that many more are let in, and the limit is still reported as asked.
   std::uint64_t own_processes = 0;
   bool accounting = false;  ///< also count CPU time where that needs a group of its own (v1)
-  bool view = false;     ///< v1: also groups of cpu, cpuacct and cpuset, without which a JVM that
-                         ///< looks at /sys/fs/cgroup takes no limit for real
-  bool freezer = false;  ///< also be able to freeze() where that needs a group of its own (v1)
+  bool view = false;      ///< v1: also groups of cpu, cpuacct and cpuset, without which a JVM that
+                          ///< looks at /sys/fs/cgroup takes no limit for real
+  bool freezer = false;   ///< also be able to freeze() where that needs a group of its own (v1)
+  bool counting = false;  ///< also count memory where that can be done, limit or not (v1)
+};
+
+/// What the groups count now. A value is missing when no group counts it.
+struct LiveCounters {
+  std::optional<std::uint64_t> cpu_ns;
+  std::optional<std::uint64_t> memory;       ///< bytes
+  std::optional<std::uint64_t> memory_peak;  ///< bytes
+  std::optional<std::uint64_t> read_bytes;
+  std::optional<std::uint64_t> write_bytes;
 };
 
 /// Counters of the groups. A value is missing when no group counts it.
@@ -102,6 +116,12 @@ class Cgroup {
   /// the supervisor: PID 1 starts in the group, and all that it forks stays there. Measured: 0.2 ms
   /// for clone and wait, against 11 ms for one write to cgroup.procs (an RCU grace period).
   int join_dir() const;
+  /// v2, where join_dir() is: makes the group "job" below it and lets the host id `owner`, when
+  /// there is one, clone into it (CLONE_INTO_CGROUP from a process in the upper group). From then
+  /// on it is what is frozen. The limits hold for both together.
+  Status split(std::optional<uid_t> owner);
+  /// The directory of "job" for clone_args.cgroup; -1 before split().
+  int job_dir() const;
 
   const std::vector<InForce>& in_force() const { return in_force_; }
 
@@ -112,12 +132,26 @@ class Cgroup {
   Result<Usage> usage() const;
   /// CPU time of the groups so far, in ns: one small read. kUnsupported when no group counts it.
   Result<std::uint64_t> cpu_time() const;
+  Result<LiveCounters> live() const;
   /// Processes in the groups now.
   Result<std::vector<pid_t>> processes() const;
+  /// The same, of those that can be frozen, where that is another set.
+  Result<std::vector<pid_t>> job_processes() const;
+  /// Whether there is any group.
+  bool exists() const { return !groups_.empty(); }
 
   /// Stops / continues all processes; kUnsupported when no group can. Waits (bounded) until it is.
   Status freeze();
   Status thaw();
+  bool has_freezer() const;
+  /// The same without waiting. To be called again while it is not done: v1 overlooks a process that
+  /// was just going to sleep (the parent in vfork(2)) until it is told once more.
+  Status start_freezing(bool is_frozen);
+  /// Whether all processes are stopped / may run.
+  Result<bool> is_frozen_as(bool is_frozen) const;
+  /// v1: a stopped process to which SIGKILL was sent leaves the frozen group, and so dies before it
+  /// does anything else. v2 needs none of that.
+  Status release_killed();
   /// SIGKILL to every process in the groups, thawed first; forks cannot outrun it. Does not wait
   /// for their end.
   Status kill();
@@ -142,6 +176,11 @@ class Cgroup {
     bool accounting = false;
     bool freezer = false;
     bool cpuset = false;
+    UniqueFd job;  // see split()
+
+    bool can_freeze() const { return version == CgroupVersion::kV2 || freezer; }
+    int freeze_dir() const { return job.valid() ? job.get() : dir.get(); }
+    std::string freeze_path() const { return job.valid() ? path + "/job" : path; }
   };
   using Role = bool Group::*;
   /// One controller that a request needs.
@@ -165,6 +204,7 @@ class Cgroup {
   Status open_join_fds();
   const Group* find(Role role) const;
   Status set_frozen(bool frozen);
+  Result<bool> kill_round(std::set<pid_t>& killed) const;
   Status remove_within(Millis deadline);
 
   std::vector<Group> groups_;

@@ -1,4 +1,5 @@
 // Cgroup control: what is done with groups while and after processes are in them.
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -7,12 +8,13 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
-#include <ctime>
+#include <memory>
 #include <set>
 
 #include "core/base/clock.h"
 #include "core/base/sys.h"
 #include "core/base/text.h"
+#include "core/confine/backoff.h"
 #include "core/confine/cgroup.h"
 #include "core/confine/cgroup_file.h"
 #include "core/confine/host_text.h"
@@ -23,23 +25,10 @@ namespace cgf = cgroup_file;
 
 namespace {
 
-constexpr Millis kFreezeDeadline{2000};
 constexpr Millis kRemoveDeadline{2000};
 // Each round kills everybody who was there; only a fork in between makes another one necessary.
 constexpr int kKillRounds = 1000;
-
-/// Waits 0.1 ms at first, ever longer up to 10 ms.
-class Backoff {
- public:
-  void wait() {
-    const timespec pause{.tv_sec = 0, .tv_nsec = ns_};
-    ::nanosleep(&pause, nullptr);
-    ns_ = std::min(ns_ * 2, 10'000'000L);
-  }
-
- private:
-  long ns_ = 100'000;
-};
+constexpr int kMostDepth = 16;
 
 void read_pids(std::string_view text, std::set<pid_t>& out) {
   for (const std::string_view word : text::split(text, '\n')) {
@@ -77,6 +66,25 @@ std::optional<std::uint64_t> read_number(int dir, const std::string& path, const
   return value;
 }
 
+/// The empty groups below a group, whoever made them.
+void remove_below(int dir, int depth) {
+  auto here = sys::openat(dir, ".", O_RDONLY | O_DIRECTORY);
+  if (!here.ok()) return;
+  const auto close = [](DIR* stream) { ::closedir(stream); };
+  const std::unique_ptr<DIR, decltype(close)> stream(::fdopendir(here.value().get()), close);
+  if (!stream) return;
+  (void)here.value().release();  // the stream's
+  while (const dirent* const entry = ::readdir(stream.get())) {
+    const std::string name = static_cast<const char*>(entry->d_name);
+    if (entry->d_type != DT_DIR || name == "." || name == "..") continue;
+    if (::unlinkat(dir, name.c_str(), AT_REMOVEDIR) == 0 || depth == 0) continue;
+    const auto below = sys::openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    if (!below.ok()) continue;
+    remove_below(below.value().get(), depth - 1);
+    (void)::unlinkat(dir, name.c_str(), AT_REMOVEDIR);
+  }
+}
+
 }  // namespace
 
 Result<std::uint64_t> Cgroup::oom_kills() const {
@@ -112,6 +120,23 @@ Result<Usage> Cgroup::usage() const {
   return out;
 }
 
+Result<LiveCounters> Cgroup::live() const {
+  SBX_ASSIGN(const Usage used, usage());
+  LiveCounters out;
+  out.cpu_ns = used.cpu_ns;
+  out.memory_peak = used.max_memory;
+  out.read_bytes = used.read_bytes;
+  out.write_bytes = used.write_bytes;
+  for (const Group& group : groups_) {
+    const bool v1 = group.version == CgroupVersion::kV1;
+    if (v1 && !group.memory) continue;
+    out.memory =
+        read_number(group.dir.get(), group.path, v1 ? "memory.usage_in_bytes" : "memory.current");
+    if (!v1) out.memory_peak = read_number(group.dir.get(), group.path, "memory.peak");
+  }
+  return out;
+}
+
 Result<std::uint64_t> Cgroup::cpu_time() const {
   for (const Group& group : groups_) {
     if (group.version == CgroupVersion::kV2) {
@@ -132,73 +157,58 @@ Result<std::vector<pid_t>> Cgroup::processes() const {
   for (const Group& group : groups_) {
     SBX_ASSIGN(const std::string text, cgf::read(group.dir.get(), group.path, "cgroup.procs"));
     read_pids(text, pids);
+    if (!group.job.valid()) continue;
+    SBX_ASSIGN(const std::string below,
+               cgf::read(group.job.get(), group.freeze_path(), "cgroup.procs"));
+    read_pids(below, pids);
   }
   return std::vector<pid_t>(pids.begin(), pids.end());
 }
 
-Status Cgroup::set_frozen(bool frozen) {
-  bool done = false;
-  for (const Group& group : groups_) {
-    const bool v1 = group.version == CgroupVersion::kV1;
-    if (v1 && !group.freezer) continue;
-    const char* const file = v1 ? "freezer.state" : "cgroup.freeze";
-    const std::string_view value =
-        v1 ? (frozen ? "FROZEN" : "THAWED") : (frozen ? std::string_view("1") : "0");
-    SBX_TRY(cgf::write(group.dir.get(), group.path, file, value));
-    done = true;
-    const std::int64_t deadline = monotonic_now().v + kFreezeDeadline.v;
-    for (Backoff backoff;; backoff.wait()) {
-      // A v1 group passes FREEZING while a process is in an uninterruptible sleep; v2 says it in
-      // cgroup.events.
-      SBX_ASSIGN(const std::string now,
-                 cgf::read(group.dir.get(), group.path, v1 ? file : "cgroup.events"));
-      if (v1 ? now == value : find_counter(now, "frozen") == (frozen ? 1U : 0U)) break;
-      if (monotonic_now().v < deadline) continue;
-      return Error(Errc::kTimeout,
-                   text::cat(frozen ? "freeze " : "thaw ",
-                             group.path,
-                             ": not done after ",
-                             to_string(kFreezeDeadline)));
+Result<std::vector<pid_t>> Cgroup::job_processes() const {
+  const auto split = std::find_if(
+      groups_.begin(), groups_.end(), [](const Group& group) { return group.job.valid(); });
+  if (split == groups_.end()) return processes();
+  std::set<pid_t> pids;
+  SBX_ASSIGN(const std::string text,
+             cgf::read(split->job.get(), split->freeze_path(), "cgroup.procs"));
+  read_pids(text, pids);
+  return std::vector<pid_t>(pids.begin(), pids.end());
+}
+
+/// Whether somebody was there who had not been killed yet.
+Result<bool> Cgroup::kill_round(std::set<pid_t>& killed) const {
+  SBX_ASSIGN(const std::vector<pid_t> now, processes());
+  bool is_new = false;
+  for (const pid_t pid : now) {
+    if (::kill(pid, SIGKILL) != 0 && errno == EPERM) {
+      return sys_error(text::cat("kill process ", pid), EPERM);
     }
+    is_new = killed.insert(pid).second || is_new;
   }
-  if (done) return {};
-  return Error(Errc::kUnsupported, "freeze: the sandbox has no cgroup that can");
-}
-
-Status Cgroup::freeze() {
-  return set_frozen(true);
-}
-
-Status Cgroup::thaw() {
-  return set_frozen(false);
+  return is_new;
 }
 
 Status Cgroup::kill() {
-  // A frozen v1 process does not even die of SIGKILL, and nobody could leave later.
+  bool is_frozen = false;
   for (const Group& group : groups_) {
-    if (group.version == CgroupVersion::kV1 && group.freezer) {
-      SBX_TRY(cgf::write(group.dir.get(), group.path, "freezer.state", "THAWED"));
-    }
-  }
-  for (const Group& group : groups_) {
-    // cgroup.kill: Linux 5.14; takes frozen ones and forks with it.
+    // cgroup.kill: Linux 5.14; takes frozen ones, forks and groups below with it.
     if (group.version == CgroupVersion::kV2 && cgf::exists(group.dir.get(), "cgroup.kill")) {
       SBX_TRY(cgf::write(group.dir.get(), group.path, "cgroup.kill", "1"));
       continue;
     }
     // No forks from here on: two rounds are enough then.
     if (group.pids) SBX_TRY(cgf::write(group.dir.get(), group.path, "pids.max", "0"));
+    is_frozen = is_frozen || (group.version == CgroupVersion::kV1 && group.freezer);
   }
   std::set<pid_t> killed;
+  if (is_frozen) {
+    // A frozen v1 process does not even die of SIGKILL, but it does so first when it is thawed.
+    SBX_TRY(kill_round(killed));
+    SBX_TRY(start_freezing(false));
+  }
   for (int round = 0; round < kKillRounds; ++round) {
-    SBX_ASSIGN(const std::vector<pid_t> now, processes());
-    bool is_new = false;
-    for (const pid_t pid : now) {
-      if (::kill(pid, SIGKILL) != 0 && errno == EPERM) {
-        return sys_error(text::cat("kill process ", pid), EPERM);
-      }
-      is_new = killed.insert(pid).second || is_new;
-    }
+    SBX_ASSIGN(const bool is_new, kill_round(killed));
     if (!is_new) return {};
   }
   return Error(Errc::kTimeout, "kill the processes of the sandbox: they fork faster than they die");
@@ -221,6 +231,8 @@ Status Cgroup::remove_within(Millis deadline) {
       continue;
     }
     const int err = errno;
+    // EBUSY is also said of a group that has others below it, such as "job".
+    if (err == EBUSY) remove_below(group.dir.get(), kMostDepth);
     if (err != EBUSY || monotonic_now().v >= end) {
       return sys_error(text::cat("remove cgroup ", group.path), err);
     }

@@ -121,6 +121,10 @@ Status Cgroup::adopt(const ControllerPlace& place, const std::string& name, Role
   group.parent = place.dir;
   group.path = text::cat(place.dir, "/", name);
   SBX_ASSIGN(group.dir, fs::open_dir(group.path));
+  if (place.version == CgroupVersion::kV2) {
+    auto job = sys::openat(group.dir.get(), "job", O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    if (job.ok()) group.job = std::move(job).value();
+  }
   group.*role = true;
   groups_.push_back(std::move(group));
   return {};

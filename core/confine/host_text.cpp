@@ -153,11 +153,29 @@ std::optional<ProcStat> parse_proc_stat(std::string_view text) {
   const std::size_t close = text.rfind(')');
   if (close == std::string_view::npos || close + 2 >= text.size()) return std::nullopt;
   const std::vector<std::string_view> fields = text::split(text::trim(text.substr(close + 2)), ' ');
+  constexpr std::size_t kUserTime = 14 - 3;
   constexpr std::size_t kStartTime = 22 - 3;
+  constexpr std::size_t kRss = 24 - 3;
   if (fields.size() <= kStartTime || fields[0].size() != 1) return std::nullopt;
   const auto start = number<std::uint64_t>(fields[kStartTime]);
   if (!start) return std::nullopt;
-  return ProcStat{.state = fields[0].front(), .start_time = *start};
+  const auto count = [&fields](std::size_t index) {
+    return index < fields.size() ? number<std::uint64_t>(fields[index]).value_or(0) : 0;
+  };
+  const auto id = [&fields](std::size_t index) {
+    return number<std::int32_t>(fields[index]).value_or(0);
+  };
+  const std::size_t open = text.find('(');
+  ProcStat out;
+  out.state = fields[0].front();
+  out.parent = id(1);
+  out.group = id(2);
+  out.session = id(3);
+  out.cpu_time = count(kUserTime) + count(kUserTime + 1);
+  out.start_time = *start;
+  out.rss = count(kRss);
+  if (open < close) out.name = text.substr(open + 1, close - open - 1);
+  return out;
 }
 
 std::optional<std::uint64_t> find_counter(std::string_view text, std::string_view key) {

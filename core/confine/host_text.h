@@ -53,11 +53,16 @@ std::vector<SubidLine> parse_subid_lines(std::string_view text);
 /// Third field of each line: uid of passwd, gid of group.
 std::vector<IdSpan> parse_third_field(std::string_view text);
 
-/// Start time (clock ticks since boot) and state letter out of /proc/PID/stat, whose second field
-/// may hold any bytes.
+/// Fields of /proc/PID/stat (proc_pid_stat(5)). Times in clock ticks, pids as the reader sees them.
 struct ProcStat {
   char state = '?';
-  std::uint64_t start_time = 0;
+  std::int32_t parent = 0;
+  std::int32_t group = 0;
+  std::int32_t session = 0;
+  std::uint64_t cpu_time = 0;    ///< user and system
+  std::uint64_t start_time = 0;  ///< since boot
+  std::uint64_t rss = 0;         ///< pages
+  std::string name;              ///< any bytes
 };
 std::optional<ProcStat> parse_proc_stat(std::string_view text);
 

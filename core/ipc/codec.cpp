@@ -80,6 +80,9 @@ struct BodyWriter {
     w.u8(m.is_last ? 1 : 0);
     w.u16(m.rows);
     w.u16(m.cols);
+    w.u8(m.has_user ? 1 : 0);
+    w.u32(m.uid);
+    w.u32(m.gid);
   }
   void operator()(const Signal& m) const {
     w.u32(m.id);
@@ -116,6 +119,11 @@ struct BodyWriter {
     w.u32(m.id);
     w.i32(m.wait_status);
   }
+  void operator()(const SetFrozen& m) const { w.u8(m.is_frozen ? 1 : 0); }
+  void operator()(const FrozenSet& m) const {
+    w.u8(m.is_frozen ? 1 : 0);
+    w.i32(m.error);
+  }
 };
 
 void read_into(Reader& r, Setup& m) {
@@ -131,6 +139,9 @@ void read_into(Reader& r, Exec& m) {
   m.is_last = r.u8() != 0;
   m.rows = r.u16();
   m.cols = r.u16();
+  m.has_user = r.u8() != 0;
+  m.uid = r.u32();
+  m.gid = r.u32();
 }
 void read_into(Reader& r, Signal& m) {
   m.id = r.u32();
@@ -168,6 +179,13 @@ void read_into(Reader& r, ExecFailed& m) {
 void read_into(Reader& r, Exited& m) {
   m.id = r.u32();
   m.wait_status = r.i32();
+}
+void read_into(Reader& r, SetFrozen& m) {
+  m.is_frozen = r.u8() != 0;
+}
+void read_into(Reader& r, FrozenSet& m) {
+  m.is_frozen = r.u8() != 0;
+  m.error = r.i32();
 }
 
 template <size_t I = 0>

@@ -13,7 +13,7 @@
 
 namespace sbx::ipc {
 
-inline constexpr uint16_t kProtocolVersion = 1;
+inline constexpr uint16_t kProtocolVersion = 2;
 
 /// Host to agent: the encoded set-up plan.
 struct Setup {
@@ -31,6 +31,9 @@ struct Exec {
   bool is_last = false;  ///< PID 1, and with it everything inside, ends when this program does
   uint16_t rows = 0;
   uint16_t cols = 0;
+  bool has_user = false;  ///< run as `uid` and `gid` (inside's), not as the job
+  uint32_t uid = 0;
+  uint32_t gid = 0;
 };
 
 /// Host to agent: signal one exec's process group, or every process but PID 1 when `id` is 0.
@@ -86,9 +89,30 @@ struct Begin {
   std::string base;              ///< opaque here; the backend's own encoding
 };
 
+/// Host to agent: stop every process but PID 1, or let them go on. Answered by FrozenSet, in order.
+struct SetFrozen {
+  bool is_frozen = false;
+};
+
+/// Agent to host: it is done, or (with an errno) everything runs as before.
+struct FrozenSet {
+  bool is_frozen = false;
+  int32_t error = 0;  ///< errno; ETIMEDOUT when some process did not stop
+};
+
 /// The wire type is the index, so new ones go to the end.
-using Message = std::
-    variant<Setup, Exec, Signal, Resize, Ready, SetupFailed, Started, ExecFailed, Exited, Begin>;
+using Message = std::variant<Setup,
+                             Exec,
+                             Signal,
+                             Resize,
+                             Ready,
+                             SetupFailed,
+                             Started,
+                             ExecFailed,
+                             Exited,
+                             Begin,
+                             SetFrozen,
+                             FrozenSet>;
 
 /// A received message and the descriptors that came with it.
 struct Received {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <cstring>
 #include <utility>
 
@@ -55,7 +56,11 @@ Supervisor::Supervisor(Loop& loop,
                        std::unique_ptr<backend::Sandbox> sandbox,
                        EventSink sink,
                        Gate& gate)
-    : loop_(loop), sandbox_(std::move(sandbox)), sink_(std::move(sink)), gate_(gate) {
+    : loop_(loop),
+      sandbox_(std::move(sandbox)),
+      sink_(std::move(sink)),
+      gate_(gate),
+      pauser_(loop, *sandbox_) {
   agent_watch_ =
       loop_.add_fd(sandbox_->agent().fd(), EPOLLIN, [this](std::uint32_t) { on_message(); });
 }
@@ -89,6 +94,7 @@ void Supervisor::broken(Error error) {
   agent_watch_.remove();
   running_.clear();
   emit(EventKind::kSandboxEnded, 0, error.sys_errno(), error.message());
+  pauser_.end();
   if (on_broken_) on_broken_(std::move(error));
 }
 
@@ -133,6 +139,11 @@ Status Supervisor::start_exec(uint32_t id, const backend::ExecSpec& spec, Stdin 
   message.env = spec.env;
   message.cwd = spec.cwd;
   message.is_last = spec.is_last;
+  if (spec.user.has_value()) {
+    message.has_user = true;
+    message.uid = spec.user->uid;
+    message.gid = spec.user->gid;
+  }
   if (spec.tty.has_value()) {
     message.tty = true;
     message.rows = spec.tty->rows;
@@ -157,7 +168,39 @@ Status Supervisor::start_exec(uint32_t id, const backend::ExecSpec& spec, Stdin 
 
 Status Supervisor::signal(uint32_t exec_id, int signo) {
   if (is_broken_ || final_.has_value()) return {};
-  return sandbox_->agent().send(ipc::Signal{exec_id, signo}, {});
+  Status sent = sandbox_->agent().send(ipc::Signal{exec_id, signo}, {});
+  if (sent.ok() && signo == SIGKILL) pauser_.release_killed();
+  return sent;
+}
+
+void Supervisor::freeze(std::function<void(Status)> then) {
+  pauser_.request(true, std::move(then));
+}
+
+void Supervisor::thaw(std::function<void(Status)> then) {
+  pauser_.request(false, std::move(then));
+}
+
+bool Supervisor::is_frozen() const {
+  return pauser_.is_frozen();
+}
+
+/// Session numbers are the pids of the programs that we started: each begins one of its own.
+Result<std::vector<backend::ProcessInfo>> Supervisor::processes() const {
+  SBX_ASSIGN(std::vector<backend::ProcessInfo> all, sandbox_->processes());
+  for (backend::ProcessInfo& process : all) {
+    const auto found = sessions_.find(process.session);
+    if (found != sessions_.end()) process.exec_id = found->second;
+  }
+  return all;
+}
+
+/// A number is not given away while a process has it as its session, so a wrong one is never told.
+void Supervisor::remember(int32_t pid, uint32_t id) {
+  constexpr size_t kMost = 4096;
+  sessions_[pid] = id;
+  if (sessions_.size() <= kMost) return;
+  std::erase_if(sessions_, [this](const auto& entry) { return !running_.contains(entry.second); });
 }
 
 Status Supervisor::resize(uint32_t exec_id, backend::TermSize size) {
@@ -197,6 +240,10 @@ void Supervisor::handle(ipc::Received received) {
     handle_exec_message(not_run->id, received);
   } else if (const auto* exited = std::get_if<ipc::Exited>(&received.message)) {
     handle_exec_message(exited->id, received);
+  } else if (const auto* frozen = std::get_if<ipc::FrozenSet>(&received.message)) {
+    if (!pauser_.take(*frozen)) {
+      broken(Error(Errc::kProtocol, "the agent answered what it was not asked"));
+    }
   } else {
     broken(Error(Errc::kProtocol, "the agent sent a message that only the host sends"));
   }
@@ -210,6 +257,7 @@ void Supervisor::handle_exec_message(uint32_t id, ipc::Received& received) {
   }
   if (const auto* started = std::get_if<ipc::Started>(&received.message)) {
     emit(EventKind::kExecStarted, id, started->pid, {});
+    remember(started->pid, id);
     if (!found->second->has_terminal || received.fds.empty()) return;
     backend::ExecStreams streams;
     streams.out = std::move(received.fds.front());
@@ -240,6 +288,7 @@ Result<backend::FinalState> Supervisor::shutdown() {
   if (!final_.has_value()) {
     agent_watch_.remove();
     running_.clear();
+    pauser_.end();
     final_ = sandbox_->finish();
     if (!is_broken_) emit(EventKind::kSandboxEnded, 0, 0, {});
   }

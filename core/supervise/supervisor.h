@@ -17,6 +17,7 @@
 #include "core/base/result.h"
 #include "core/supervise/events.h"
 #include "core/supervise/gate.h"
+#include "core/supervise/pauser.h"
 
 namespace sbx::supervise {
 
@@ -58,6 +59,20 @@ class Supervisor {
   int work_dir() const;
   std::span<const backend::InputMount> copies_needed() const;
 
+  /// Stops every process inside but PID 1 / lets them go on, by the host where it has a freezer,
+  /// else by the agent. Requests are carried out in order; `then` is told once, perhaps before the
+  /// call returns; success when it is so already. One that cannot be stopped in time (a process in
+  /// an uninterruptible sleep) fails and leaves everything running. While stopped: signals wait
+  /// but for SIGKILL, a new exec waits, shutdown() works.
+  void freeze(std::function<void(Status)> then);
+  void thaw(std::function<void(Status)> then);
+  bool is_frozen() const;
+
+  /// What the payload uses now; blocks for some reads from /proc or of a group's files.
+  Result<backend::LiveUsage> usage() const { return sandbox_->usage(); }
+  /// All processes inside but PID 1, in whatever state the inside is.
+  Result<std::vector<backend::ProcessInfo>> processes() const;
+
   /// CPU time of the job so far, in ns.
   Result<std::uint64_t> cpu_time() const { return sandbox_->cpu_time(); }
 
@@ -67,6 +82,7 @@ class Supervisor {
 
  private:
   struct Running;
+  void remember(int32_t pid, uint32_t id);
   void on_message();
   void handle(ipc::Received received);
   void handle_exec_message(uint32_t id, ipc::Received& received);
@@ -80,6 +96,8 @@ class Supervisor {
   EventSink sink_;
   Gate& gate_;
   std::map<uint32_t, std::unique_ptr<Running>> running_;
+  std::map<int32_t, uint32_t> sessions_;  // main process inside -> exec; also of ended ones
+  Pauser pauser_;
   uint32_t next_id_ = 1;
   UniqueFd work_dir_;
   bool is_ready_ = false;

@@ -225,7 +225,9 @@ std::string encode_init_plan(const InitPlan& plan, std::span<const confine::Step
   Writer w;
   w.reserve(kTypicalSize);
   write_rules(w, plan.rules);
+  w.u8(plan.is_lasting ? 1 : 0);
   w.u32(plan.join_fds);
+  w.u32(plan.group_fds);
   w.u32(plan.held_fds);
   w.u32(plan.source_fds);
   write_steps(w, steps);
@@ -236,7 +238,9 @@ Result<InitPlan> decode_init_plan(std::string_view bytes) {
   InitPlan plan;
   Reader r(bytes);
   const bool has_rules = read_rules(r, plan.rules);
+  plan.is_lasting = r.u8() != 0;
   plan.join_fds = r.u32();
+  plan.group_fds = r.u32();
   plan.held_fds = r.u32();
   plan.source_fds = r.u32();
   if (!has_rules || !read_steps(r, plan.steps) || !r.done()) {

@@ -12,10 +12,12 @@
 
 namespace sbx::jail {
 
-/// Descriptors come with the message in the order join, held, sources.
+/// Descriptors come with the message in the order join, group, held, sources.
 struct InitPlan {
   agent::PayloadRules rules;
+  bool is_lasting = false;
   uint32_t join_fds = 0;
+  uint32_t group_fds = 0;  ///< 0 or 1: the v2 group that programs are cloned into
   uint32_t held_fds = 0;
   uint32_t source_fds = 0;
   std::vector<confine::Step> steps;

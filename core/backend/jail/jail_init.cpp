@@ -142,6 +142,9 @@ Result<agent::AgentConfig> set_up(ipc::Channel& channel) {
   SBX_ASSIGN(InitPlan plan, decode_init_plan(setup->plan));
   size_t next = 0;
   config.join_fds = take(received.fds, next, plan.join_fds);
+  std::vector<UniqueFd> group = take(received.fds, next, plan.group_fds);
+  if (!group.empty()) config.group = std::move(group.front());
+  config.is_lasting = plan.is_lasting;
   config.held = take(received.fds, next, plan.held_fds);
   const std::vector<UniqueFd> sources = take(received.fds, next, plan.source_fds);
   config.rules = plan.rules;

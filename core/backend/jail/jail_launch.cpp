@@ -17,7 +17,6 @@
 #include <linux/mount.h>
 #include <linux/sched.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -31,6 +30,7 @@
 
 #include "core/backend/jail/base_plan.h"
 #include "core/backend/jail/host_tree.h"
+#include "core/backend/jail/jail.h"
 #include "core/backend/jail/jail_codec.h"
 #include "core/backend/jail/jail_init.h"
 #include "core/backend/jail/jail_limits.h"
@@ -51,112 +51,6 @@ namespace {
 constexpr uint64_t kFirstNamespaces = CLONE_NEWUSER | CLONE_NEWPID;
 constexpr int kOwnNamespaces =
     CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
-/// How long a killed namespace may take to become empty.
-constexpr Millis kEndDeadline{10'000};
-
-class Link final : public backend::AgentLink {
- public:
-  explicit Link(ipc::Channel channel) : channel_(std::move(channel)) {}
-  int fd() const override { return channel_.fd(); }
-  Status send(const ipc::Message& message, std::span<const int> fds) override {
-    return channel_.send(message, fds);
-  }
-  Result<ipc::Received> receive() override { return channel_.receive(ipc::Wait::kNo); }
-  ipc::Channel& channel() { return channel_; }
-
- private:
-  ipc::Channel channel_;
-};
-
-class Jail final : public backend::Sandbox {
- public:
-  Jail(ipc::Channel channel, pid_t pid, UniqueFd pidfd)
-      : link_(std::move(channel)), pid_(pid), pidfd_(std::move(pidfd)) {}
-  ~Jail() override { (void)finish(); }
-
-  backend::AgentLink& agent() override { return link_; }
-  int exit_fd() const override { return pidfd_.get(); }
-  pid_t pid() const { return pid_; }
-  int64_t stream_owner() const override { return stream_owner_; }
-  Status kill() override;
-  Result<uint64_t> cpu_time() const override { return cgroup_.cpu_time(); }
-  Result<backend::FinalState> finish() override;
-  std::span<const backend::InputMount> copies_needed() const override { return copies_; }
-
-  ipc::Channel& channel() { return link_.channel(); }
-  void set_copies(std::vector<backend::InputMount> copies) { copies_ = std::move(copies); }
-  void hold(confine::IdRange range) {
-    stream_owner_ = int64_t{range.base()} + kJobId;
-    range_ = std::move(range);
-  }
-  void hold(confine::Cgroup cgroup) { cgroup_ = std::move(cgroup); }
-  /// The group that PID 1 started in; its join_dir() is -1 when it started in none.
-  confine::Cgroup& cgroup() { return cgroup_; }
-  void hold_root(UniqueFd kept) { root_ = std::move(kept); }
-  const std::optional<confine::IdRange>& range() const { return range_; }
-
- private:
-  Status settle_cgroup();
-
-  Link link_;
-  pid_t pid_;
-  UniqueFd pidfd_;
-  confine::Cgroup cgroup_;
-  std::optional<confine::IdRange> range_;
-  UniqueFd root_;  // the kept root, so that nobody removes it
-  std::vector<backend::InputMount> copies_;
-  int64_t stream_owner_ = -1;
-  bool is_reaped_ = false;
-  backend::FinalState final_;
-};
-
-Status Jail::kill() {
-  if (is_reaped_) return {};
-  return sys::pidfd_send_signal(pidfd_.get(), SIGKILL);
-}
-
-uint64_t cpu_time_ns(const rusage& used) {
-  constexpr uint64_t kNsPerUs = 1000;
-  constexpr uint64_t kUsPerSecond = 1'000'000;
-  const auto micros = [](const timeval& time) {
-    return static_cast<uint64_t>(time.tv_sec) * kUsPerSecond + static_cast<uint64_t>(time.tv_usec);
-  };
-  return (micros(used.ru_utime) + micros(used.ru_stime)) * kNsPerUs;
-}
-
-/// Counters and removal of the cgroups; what they held is dead.
-Status Jail::settle_cgroup() {
-  if (auto kills = cgroup_.oom_kills(); kills.ok()) final_.oom_kills = kills.value();
-  if (auto denied = cgroup_.pids_denied(); denied.ok()) final_.pids_denied = denied.value();
-  if (auto usage = cgroup_.usage(); usage.ok()) final_.usage = usage.value();
-  return cgroup_.remove();
-}
-
-Result<backend::FinalState> Jail::finish() {
-  if (is_reaped_) return final_;
-  SBX_TRY(kill());
-  // PID 1 takes a while to give its mounts back (0.4 ms). Usually the job is gone already, and its
-  // cgroup can be settled meanwhile.
-  const auto left = cgroup_.processes();
-  const bool is_empty = left.ok() && left.value().empty();
-  Status settled = is_empty ? settle_cgroup() : Status();
-  // The kernel reports PID 1's end only when every process of its namespace is gone
-  // (pid_namespaces(7)), so this wait is the proof that nothing survives.
-  std::array<pollfd, 1> polled{{{pidfd_.get(), POLLIN, 0}}};
-  SBX_ASSIGN(const int ready, sys::poll(polled, kEndDeadline));
-  if (ready == 0) return Error(Errc::kTimeout, "the sandbox's processes do not end");
-  rusage used{};
-  SBX_ASSIGN([[maybe_unused]] const siginfo_t info,
-             sys::waitid_pidfd(pidfd_.get(), WEXITED, &used));
-  is_reaped_ = true;
-  if (!is_empty) settled = settle_cgroup();
-  // Everything inside was waited for by PID 1, or by the kernel in its name: this is all of it, and
-  // the two milliseconds of set-up.
-  if (!final_.usage.cpu_ns.has_value()) final_.usage.cpu_ns = cpu_time_ns(used);
-  range_.reset();
-  SBX_TRY(settled);
-  return final_;
-}
 
 [[noreturn]] void fail_in_init(const UniqueFd& link, std::string step, const Error& error) {
   ipc::Channel channel(UniqueFd(link.get()), ipc::Side::kAgent);
@@ -325,16 +219,21 @@ Status send_to_init(ipc::Channel& channel, const ipc::Message& message, std::spa
 
 Status send_setup(ipc::Channel& channel,
                   const JailPlan& plan,
-                  std::span<const UniqueFd> groups,
+                  const confine::Cgroup& cgroup,
                   const std::optional<confine::IdRange>& range,
                   std::span<const UniqueFd> sources) {
   InitPlan init;
   init.rules = plan.rules;
+  init.is_lasting = plan.is_lasting;
   std::vector<int> fds;
-  for (const UniqueFd& fd : groups) {
+  for (const UniqueFd& fd : cgroup.join_fds()) {
     fds.push_back(fd.get());
   }
   init.join_fds = static_cast<uint32_t>(fds.size());
+  if (cgroup.job_dir() >= 0) {
+    fds.push_back(cgroup.job_dir());
+    init.group_fds = 1;
+  }
   if (range.has_value()) {
     fds.push_back(range->fd());
     init.held_fds = 1;
@@ -428,6 +327,7 @@ Result<BegunPtr> begin(const JailBasics& basics, InitMode init, const BaseChoice
 Result<std::unique_ptr<backend::Sandbox>> launch(JailPlan& plan, BegunPtr begun) {
   std::unique_ptr<Jail> jail = begun->take();
   SBX_TRY(set_limits(jail->cgroup(), plan));
+  if (plan.is_lasting) jail->prepare_freezer();
   show_limits(jail->cgroup(), jail->pid(), plan);
   for (const confine::InForce& held : jail->cgroup().in_force()) {
     for (confine::InForce& expected : plan.expected) {
@@ -442,7 +342,7 @@ Result<std::unique_ptr<backend::Sandbox>> launch(JailPlan& plan, BegunPtr begun)
     sources.mounts.emplace_back();
     SBX_ASSIGN(sources.mounts.back(), confine::make_disk_image(*plan.image));
   }
-  SBX_TRY(send_setup(jail->channel(), plan, jail->cgroup().join_fds(), range, sources.mounts));
+  SBX_TRY(send_setup(jail->channel(), plan, jail->cgroup(), range, sources.mounts));
   jail->set_copies(std::move(sources.copies));
   return std::unique_ptr<backend::Sandbox>(std::move(jail));
 }

@@ -240,6 +240,11 @@ Status Planner::decide_limits() {
   SBX_ASSIGN(confine::LimitPlan decided, confine::plan_limits(wishes, facts_.cgroups));
   plan_.cgroup = std::move(decided.cgroup);
   plan_.cgroup.id = request_.id;
+  if (request_.is_lasting) {
+    plan_.cgroup.accounting = facts_.cgroups.accounting.usable();
+    plan_.cgroup.freezer = facts_.cgroups.freezer.usable();
+    plan_.cgroup.counting = true;
+  }
   plan_.cpu_time = decided.cpu_time;
   plan_.cpu_millis = limits.cpu_millis;
   plan_.expected = std::move(decided.expected);
@@ -279,6 +284,7 @@ void Planner::point_to_image() {
 
 Result<JailPlan> Planner::make() {
   plan_.id = request_.id;
+  plan_.is_lasting = request_.is_lasting;
   plan_.basics = facts_.basics;
   plan_.init = init_mode(facts_.basics, profile_);
   plan_.rules.uid = kJobId;

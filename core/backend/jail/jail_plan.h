@@ -69,6 +69,7 @@ struct JailPlan {
   JailBasics basics;
   InitMode init = InitMode::kFork;
   BaseContent base;
+  bool is_lasting = false;
   bool needs_own_root = false;       ///< `steps` make something in the root: see kept_root.h
   std::vector<confine::Step> steps;  ///< after those of add_base(), which go ahead with Begin
   std::vector<SourceMount> sources;

@@ -1,4 +1,5 @@
 // How groups end: killed, frozen, destroyed, left by a crash, many at once.
+#include <linux/sched.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include <doctest/doctest.h>
 
 #include "core/base/clock.h"
+#include "core/base/sys.h"
 #include "core/confine/cgroup.h"
 
 #include "tests/support/skip.h"
@@ -34,6 +36,55 @@ TEST_CASE("cgroup: a frozen group is killed and removed at once") {
   CHECK(signal_of(pid) == SIGKILL);
   CHECK(group.remove().ok());
   CHECK(monotonic_ns() - start < 2'000'000'000);
+  CHECK(groups_there().empty());
+}
+
+TEST_CASE("cgroup: SIGKILL ends one frozen process, and the other stays frozen") {
+  SKIP_UNLESS("cgroup-pids");
+  CgroupRequest wanted = request(std::nullopt, 10);
+  wanted.freezer = true;
+  Cgroup group = create(wanted);
+  const pid_t victim = sleeper(group);
+  const pid_t other = sleeper(group);
+  REQUIRE(group.freeze().ok());
+  REQUIRE(::kill(victim, SIGKILL) == 0);
+  CHECK(group.release_killed().ok());
+  CHECK(signal_of(victim) == SIGKILL);
+  CHECK(group.is_frozen_as(true).value());
+  CHECK(group.processes().value() == std::vector<pid_t>{other});
+  CHECK(group.kill().ok());
+  CHECK(signal_of(other) == SIGKILL);
+  CHECK(group.remove().ok());
+}
+
+TEST_CASE("cgroup: a split group freezes its lower part alone, and goes with it") {
+  SKIP_UNLESS("cgroup-v2");
+  const auto id = cgroup_id();
+  REQUIRE(id.ok());
+  Cgroup group = Cgroup::create_ahead(host_layout(), id.value());
+  REQUIRE(group.join_dir() >= 0);
+  REQUIRE(group.split(std::nullopt).ok());
+  REQUIRE(group.job_dir() >= 0);
+  const auto start = [](int dir) {
+    clone_args args{};
+    args.flags = CLONE_INTO_CGROUP;
+    args.exit_signal = SIGCHLD;
+    args.cgroup = static_cast<__u64>(dir);
+    const auto pid = sys::clone3(args);
+    REQUIRE(pid.ok());
+    if (pid.value() == 0) test::sleep_for_ever();
+    return pid.value();
+  };
+  const pid_t first = start(group.join_dir());
+  const pid_t job = start(group.job_dir());
+  CHECK(group.job_processes().value() == std::vector<pid_t>{job});
+  CHECK(group.processes().value().size() == 2);
+  CHECK(group.freeze().ok());
+  ::kill(first, SIGTERM);
+  CHECK(signal_of(first) == SIGTERM);
+  CHECK(group.kill().ok());
+  CHECK(signal_of(job) == SIGKILL);
+  CHECK(group.remove().ok());
   CHECK(groups_there().empty());
 }
 

@@ -65,11 +65,17 @@ TEST_CASE("host_text: subid lines by name or number, nonsense left out") {
 }
 
 TEST_CASE("host_text: a process named \") Z 1\" does not fool the stat parser") {
-  const std::string rest = "S 1 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 777 9 10";
+  const std::string rest = "S 1 2 3 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 777 9 10";
   const auto stat = parse_proc_stat("42 (a) Z 1 (b) " + rest);
   REQUIRE(stat.has_value());
   CHECK(stat->state == 'S');
   CHECK(stat->start_time == 777);
+  CHECK(stat->parent == 1);
+  CHECK(stat->group == 2);
+  CHECK(stat->session == 3);
+  CHECK(stat->cpu_time == 11);
+  CHECK(stat->rss == 10);
+  CHECK(stat->name == "a) Z 1 (b");
   CHECK_FALSE(parse_proc_stat("").has_value());
   CHECK_FALSE(parse_proc_stat("42 (a)").has_value());
   CHECK_FALSE(parse_proc_stat("42 (a) S 1 2").has_value());

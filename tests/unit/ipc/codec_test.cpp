@@ -20,6 +20,9 @@ std::vector<ipc::Message> one_of_each() {
   exec.is_last = true;
   exec.rows = 41;
   exec.cols = 62;
+  exec.has_user = true;
+  exec.uid = 17;
+  exec.gid = 18;
   return {ipc::Setup{1, "plan"},
           exec,
           ipc::Signal{3, 15},
@@ -29,7 +32,9 @@ std::vector<ipc::Message> one_of_each() {
           ipc::Started{7, 2},
           ipc::ExecFailed{7, true, "execve x", 13},
           ipc::Exited{7, 0x8b},
-          ipc::Begin{1, true, 0x1000, "base"}};
+          ipc::Begin{1, true, 0x1000, "base"},
+          ipc::SetFrozen{true},
+          ipc::FrozenSet{true, 110}};
 }
 
 }  // namespace

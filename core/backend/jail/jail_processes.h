@@ -1,0 +1,34 @@
+// Jail processes: what runs in a jail, read from the host's /proc; nothing inside has a part in it
+// but for the texts, which are hostile.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/backend/backend.h"
+#include "core/base/result.h"
+
+namespace sbx::jail {
+
+/// How host ids become those inside.
+struct IdView {
+  uint32_t outside = 0;
+  uint32_t inside = 0;
+  uint32_t count = 1;
+};
+
+/// The processes `pids` (as this process sees them) of the jail whose PID 1 is `init`, by their
+/// number inside. Those that have ended are left out. Blocks for three small reads each.
+Result<std::vector<backend::ProcessInfo>> read_processes(pid_t init,
+                                                         std::span<const pid_t> pids,
+                                                         const IdView& ids);
+
+/// CPU time and memory of `init` and `pids` together, and of what of them may be read the bytes
+/// read and written.
+backend::LiveUsage sum_processes(pid_t init, std::span<const pid_t> pids);
+
+}  // namespace sbx::jail
