@@ -38,6 +38,23 @@ void check_language(const Profile& profile, std::vector<Diagnostic>& found) {
   }
 }
 
+/// Each is a process, a log and a row in what `show` prints.
+void check_counts(const Profile& profile, std::vector<Diagnostic>& found) {
+  constexpr std::size_t kMostServices = 32;
+  constexpr std::size_t kMostLabels = 64;
+  if (profile.services.size() > kMostServices) {
+    const Service& over = profile.services[kMostServices];
+    found.push_back(at_origin(profile,
+                              text::cat("services.", over.name),
+                              text::cat("services: more than ", kMostServices, " of them")));
+  }
+  if (profile.labels.size() > kMostLabels) {
+    found.push_back(at_origin(profile,
+                              text::cat("labels.", profile.labels.rbegin()->first),
+                              text::cat("labels: more than ", kMostLabels, " of them")));
+  }
+}
+
 std::string without_links(const std::string& path) {
   std::error_code error;
   const std::filesystem::path real = std::filesystem::weakly_canonical(path, error);
@@ -113,6 +130,7 @@ std::vector<Diagnostic> check_whole(const Profile& profile,
                                     const std::vector<std::string>& private_dirs) {
   std::vector<Diagnostic> found;
   check_language(profile, found);
+  check_counts(profile, found);
   check_private(profile, private_dirs, found);
   check_live_sources(profile, found);
   return found;

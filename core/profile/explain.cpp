@@ -78,6 +78,18 @@ std::vector<Row> rows_of(const Profile& profile) {
         rows.push_back(
             Row{path, show_mount(each), origin_text(profile, text::cat(path, '.', each.target))});
       }
+    } else if (std::holds_alternative<Get<std::vector<Service>>>(key.field)) {
+      for (const Service& each : profile.services) {
+        std::string where = text::cat(path, '.', each.name);
+        std::string origin = origin_text(profile, where);
+        rows.push_back(Row{std::move(where), show_service(each), std::move(origin)});
+      }
+    } else if (std::holds_alternative<Get<Labels>>(key.field)) {
+      for (const auto& [label, value] : profile.labels) {
+        std::string where = text::cat(path, '.', label);
+        std::string origin = origin_text(profile, where);
+        rows.push_back(Row{std::move(where), value, std::move(origin)});
+      }
     } else {
       const std::string shown = show_value(key, profile);
       rows.push_back(
@@ -113,6 +125,21 @@ struct ToJson {
                       {"mode", each.mode == MountMode::kReadOnly ? "ro" : "rw"}});
     }
     return list;
+  }
+  Json operator()(const std::vector<Service>& services) const {
+    Json map = Json::object();
+    for (const Service& each : services) {
+      map[each.name] = {
+          {"command", each.command}, {"restart", name(each.restart)}, {"env", (*this)(each.env)}};
+    }
+    return map;
+  }
+  Json operator()(const Labels& labels) const {
+    Json map = Json::object();
+    for (const auto& [label, value] : labels) {
+      map[label] = value;
+    }
+    return map;
   }
   template <typename T>
   Json operator()(const std::optional<T>& value) const {

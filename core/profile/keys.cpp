@@ -181,13 +181,37 @@ const std::array kTable{
         {},
         glob_complaint,
         "^[^/]"},
+    Key{"services",
+        SBX_FIELD(std::vector<Service>, services),
+        "programs that a session starts by itself, each with command, restart and env",
+        {},
+        {},
+        service_name_complaint,
+        "^[a-z0-9][a-z0-9-]*$"},
+    Key{"session.idle_pause",
+        SBX_FIELD(std::optional<Millis>, session.idle_pause),
+        "pause a session after so long without use",
+        {},
+        {1000, 365 * kDay}},
+    Key{"session.ttl",
+        SBX_FIELD(std::optional<Millis>, session.ttl),
+        "remove a session after so long without use",
+        {},
+        {1000, 3650 * kDay}},
+    Key{"labels",
+        SBX_FIELD(Labels, labels),
+        "words on a session for people and programs to find it by",
+        {},
+        {},
+        label_name_complaint,
+        "^[A-Za-z0-9][A-Za-z0-9._/-]*$"},
 };
 #undef SBX_FIELD
 
-constexpr std::array<std::string_view, 2> kGroups{"language", "limits"};
+constexpr std::array<std::string_view, 3> kGroups{"language", "limits", "session"};
 
 // Keys that the design knows and this version does not have: saying so beats "unknown key".
-constexpr std::array<std::string_view, 12> kLater{"image",
+constexpr std::array<std::string_view, 11> kLater{"image",
                                                   "root",
                                                   "network",
                                                   "net",
@@ -196,7 +220,6 @@ constexpr std::array<std::string_view, 12> kLater{"image",
                                                   "hooks",
                                                   "ports",
                                                   "browser",
-                                                  "session",
                                                   "approvals",
                                                   "kernel"};
 
@@ -221,6 +244,11 @@ constexpr std::array kSynonyms{
     Synonym{"cap_add", "capabilities"},
     Synonym{"inherits", "extends"},
     Synonym{"backend", "isolation"},
+    Synonym{"service", "services"},
+    Synonym{"daemons", "services"},
+    Synonym{"label", "labels"},
+    Synonym{"idle_timeout", "session.idle_pause"},
+    Synonym{"time_to_live", "session.ttl"},
 };
 
 /// "Open-Files" as "open_files".
@@ -284,6 +312,8 @@ struct TypeName {
   }
   std::string_view operator()(Get<std::vector<EnvVar>> /*get*/) const { return "map of texts"; }
   std::string_view operator()(Get<std::vector<Mount>> /*get*/) const { return "list of mounts"; }
+  std::string_view operator()(Get<std::vector<Service>> /*get*/) const { return "map of services"; }
+  std::string_view operator()(Get<Labels> /*get*/) const { return "map of texts"; }
 };
 
 }  // namespace

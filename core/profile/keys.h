@@ -35,7 +35,9 @@ using Field = std::variant<std::monostate,
                            Get<std::optional<std::uint32_t>>,  // thousandths of a CPU
                            Get<std::vector<std::string>>,
                            Get<std::vector<EnvVar>>,
-                           Get<std::vector<Mount>>>;
+                           Get<std::vector<Mount>>,
+                           Get<std::vector<Service>>,
+                           Get<Labels>>;
 
 /// Inclusive, in the unit of the field (bytes, milliseconds, thousandths).
 struct Range {

@@ -10,6 +10,11 @@
 namespace sbx::profile {
 namespace {
 
+std::string_view example_below(std::string_view group) {
+  if (group == "limits") return "memory: 512M";
+  return group == "session" ? "ttl: 7d" : "main: main.py";
+}
+
 void merge_map(const YamlNode& map,
                std::string_view group,
                Reader& reader,
@@ -33,7 +38,7 @@ void merge_map(const YamlNode& map,
                                 path,
                                 ":\" and on "
                                 "the next line \"  ",
-                                path == "limits" ? "memory: 512M" : "main: main.py",
+                                example_below(path),
                                 "\""));
     }
   }
@@ -49,15 +54,36 @@ YamlNode scalar(std::string_view value) {
 bool is_list_or_map(const Key& key) {
   return std::holds_alternative<Get<std::vector<std::string>>>(key.field) ||
          std::holds_alternative<Get<std::vector<EnvVar>>>(key.field) ||
-         std::holds_alternative<Get<std::vector<Mount>>>(key.field);
+         std::holds_alternative<Get<std::vector<Mount>>>(key.field) ||
+         std::holds_alternative<Get<std::vector<Service>>>(key.field) ||
+         std::holds_alternative<Get<Labels>>(key.field);
+}
+
+/// One item of a map by its name: "env.NAME", "labels.NAME", "services.NAME" with a map in flow
+/// form.
+bool merge_named(const Override& override, Reader& reader, Diagnostics& diagnostics) {
+  const std::string_view key = override.key;
+  const std::size_t dot = key.find('.');
+  if (dot == std::string_view::npos) return false;
+  const std::string_view map = key.substr(0, dot);
+  const std::string_view name = key.substr(dot + 1);
+  if (map == "env") {
+    reader.read_variable(name, {}, scalar(override.value));
+  } else if (map == "labels") {
+    reader.read_label(name, {}, scalar(override.value));
+  } else if (map == "services") {
+    const std::string_view value = text::trim(override.value);
+    const YamlNode node =
+        value.starts_with('{') ? parse_yaml_flow(value, diagnostics) : scalar(value);
+    if (diagnostics.empty()) reader.read_service(name, {}, node);
+  } else {
+    return false;
+  }
+  return true;
 }
 
 void merge_override(const Override& override, Reader& reader, Diagnostics& diagnostics) {
-  constexpr std::string_view kEnv = "env.";
-  if (override.key.starts_with(kEnv)) {
-    return reader.read_variable(
-        std::string_view(override.key).substr(kEnv.size()), {}, scalar(override.value));
-  }
+  if (merge_named(override, reader, diagnostics)) return;
   const Key* key = find_key(override.key);
   if (key == nullptr) {
     const std::size_t dot = override.key.find('.');
@@ -88,8 +114,13 @@ void merge_override(const Override& override, Reader& reader, Diagnostics& diagn
     if (diagnostics.empty()) reader.read(*key, node, Put::kReplace);
     return;
   }
-  if (std::holds_alternative<Get<std::vector<EnvVar>>>(key->field)) {
-    return diagnostics.add({}, "expected env.NAME=VALUE, or env={NAME: value}");
+  if (std::holds_alternative<Get<std::vector<EnvVar>>>(key->field) ||
+      std::holds_alternative<Get<Labels>>(key->field)) {
+    return diagnostics.add(
+        {}, text::cat("expected ", key->path, ".NAME=VALUE, or ", key->path, "={NAME: value}"));
+  }
+  if (std::holds_alternative<Get<std::vector<Service>>>(key->field)) {
+    return diagnostics.add({}, "expected services.NAME={command: [PROGRAM, ARGUMENT]}");
   }
   YamlNode list;
   list.kind = YamlNode::Kind::kList;

@@ -17,6 +17,18 @@ std::string_view name(Isolation isolation) {
   return "?";
 }
 
+std::string_view name(Restart restart) {
+  switch (restart) {
+    case Restart::kNo:
+      return "no";
+    case Restart::kOnFailure:
+      return "on-failure";
+    case Restart::kAlways:
+      return "always";
+  }
+  return "?";
+}
+
 std::string_view name(Layer layer) {
   switch (layer) {
     case Layer::kBuiltin:

@@ -79,6 +79,26 @@ struct Origin {
   std::string where;  // "python.yaml:3:5", "SBX_MEMORY", "--memory"
 };
 
+/// When a service that has ended is started again.
+enum class Restart { kNo, kOnFailure, kAlways };
+std::string_view name(Restart restart);
+
+/// A program that a session runs by itself from its start on. One-shot runs ignore it.
+struct Service {
+  std::string name;                  // [a-z0-9-], starts with a letter or digit, at most 32
+  std::vector<std::string> command;  // argv, never empty, first word never empty
+  Restart restart = Restart::kNo;
+  std::vector<EnvVar> env;  // over Profile::env; names are unique
+};
+
+/// What a session does by itself. One-shot runs ignore it.
+struct SessionSettings {
+  std::optional<Millis> idle_pause;  // paused after so long without use; nullopt: never
+  std::optional<Millis> ttl;         // removed after so long without use; nullopt: never
+};
+
+using Labels = std::map<std::string, std::string, std::less<>>;
+
 struct Profile {
   std::string name;
   std::string description;
@@ -94,8 +114,12 @@ struct Profile {
   std::vector<std::string> capabilities;  // "CAP_NET_BIND_SERVICE"
   bool nesting = false;
   std::vector<std::string> require;  // globs of artifacts that must exist at the end
+  std::vector<Service> services;     // in order of first mention; names are unique
+  SessionSettings session;
+  Labels labels;
 
-  /// Where each value came from: key "limits.memory", "env.NAME", "mounts.TARGET".
+  /// Where each value came from: key "limits.memory", "env.NAME", "mounts.TARGET",
+  /// "services.NAME", "labels.NAME".
   /// A key that nobody set has no entry.
   std::map<std::string, Origin, std::less<>> origins;
 
@@ -106,7 +130,7 @@ struct Profile {
 /// One value from a flag. `where` names it in errors and in explain.
 struct Override {
   enum class Mode { kSet, kAdd };  // kAdd: one more item of a list key, or of mounts
-  std::string key;                 // "limits.memory", "env.NAME", "mounts"
+  std::string key;                 // "limits.memory", "env.NAME", "services.NAME", "mounts"
   /// A scalar's text as it is, never unquoted. A list or map key with kSet takes YAML flow form
   /// ("[a, b]") or one bare item.
   std::string value;

@@ -13,6 +13,9 @@ namespace sbx::profile {
 namespace {
 
 constexpr std::size_t kMostName = 64;
+constexpr std::size_t kMostServiceName = 32;
+constexpr std::size_t kMostLabelName = 128;
+constexpr std::size_t kMostLabelValue = 1024;
 constexpr std::size_t kMostEnvString = 128UL * 1024 - 1;  // MAX_ARG_STRLEN of execve(2)
 constexpr std::size_t kMostPath = 4095;                   // PATH_MAX without its NUL
 
@@ -239,6 +242,34 @@ std::string capability_complaint(std::string_view text) {
   const std::optional<std::string> close = text::closest(name, kAllowedCapabilities);
   if (close) return text::cat("is no capability (did you mean ", *close, "?)");
   return "is no capability (see capabilities(7))";
+}
+
+std::string service_name_complaint(std::string_view name) {
+  const auto is_word = [](char c) { return is_lower(c) || (c >= '0' && c <= '9'); };
+  const bool is_valid =
+      !name.empty() && name.size() <= kMostServiceName && is_word(name.front()) &&
+      std::all_of(name.begin(), name.end(), [&](char c) { return is_word(c) || c == '-'; });
+  if (!is_valid) {
+    return "is no service name: lower-case letters, digits and dashes, at most 32, no dash first";
+  }
+  return {};
+}
+
+std::string label_name_complaint(std::string_view name) {
+  const bool is_valid = !name.empty() && name.size() <= kMostLabelName && is_alnum(name.front()) &&
+                        std::all_of(name.begin(), name.end(), [](char c) {
+                          return is_alnum(c) || c == '.' || c == '_' || c == '-' || c == '/';
+                        });
+  if (!is_valid) {
+    return "is no label name: letters, digits, dot, dash, underscore and slash, at most 128";
+  }
+  return {};
+}
+
+std::string label_value_complaint(std::string_view value) {
+  if (has_control(value)) return "must be one line of plain text";
+  if (value.size() > kMostLabelValue) return "is longer than 1024 bytes";
+  return {};
 }
 
 std::string normal_path(std::string_view path) {

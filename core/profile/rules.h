@@ -22,6 +22,12 @@ std::string hostname_complaint(std::string_view text);
 std::string target_complaint(std::string_view path);
 std::string glob_complaint(std::string_view text);
 std::string capability_complaint(std::string_view text);
+/// Lower-case letters, digits and dashes, no dash first; at most 32.
+std::string service_name_complaint(std::string_view name);
+/// Letters, digits, dot, dash, underscore and slash, letter or digit first; at most 128.
+std::string label_name_complaint(std::string_view name);
+/// One line of plain text, at most 1024 bytes.
+std::string label_value_complaint(std::string_view value);
 
 /// "CAP_NET_BIND_SERVICE" for "net_bind_service"; unknown names in upper case.
 std::string canonical_capability(std::string_view text);

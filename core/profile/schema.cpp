@@ -59,6 +59,25 @@ struct FieldSchema {
                       {"additionalProperties", false}};
     return {{"type", "array"}, {"items", {{"anyOf", {as_text, as_map}}}}};
   }
+  Json operator()(Get<std::vector<Service>> /*get*/) const {
+    const Json argv{{"type", "array"}, {"items", {{"type", "string"}}}};
+    const Json restart{
+        {"enum", {name(Restart::kNo), name(Restart::kOnFailure), name(Restart::kAlways)}}};
+    const Json service{
+        {"type", "object"},
+        {"properties",
+         {{"command", argv}, {"restart", restart}, {"env", (*this)(Get<std::vector<EnvVar>>())}}},
+        {"required", Json::array({"command"})},
+        {"additionalProperties", false}};
+    return {{"type", "object"},
+            {"propertyNames", {{"pattern", key.pattern}}},
+            {"additionalProperties", service}};
+  }
+  Json operator()(Get<Labels> /*get*/) const {
+    return {{"type", "object"},
+            {"propertyNames", {{"pattern", key.pattern}}},
+            {"additionalProperties", {{"type", {"string", "number", "boolean"}}}}};
+  }
 
  private:
   Json text() const {
@@ -73,6 +92,11 @@ struct FieldSchema {
     return {{"anyOf", {std::move(number), {{"const", "unlimited"}}}}};
   }
 };
+
+std::string_view doc_of_group(std::string_view group) {
+  if (group == "limits") return "what the sandbox may use up";
+  return group == "session" ? "what a session does by itself" : "how code is run";
+}
 
 Json empty_map(std::string_view doc) {
   return {{"type", "object"},
@@ -96,8 +120,7 @@ std::string schema_json() {
     }
     Json& group = properties[std::string(key.path.substr(0, dot))];
     if (group.is_null()) {
-      group = empty_map(key.path.substr(0, dot) == "limits" ? "what the sandbox may use up"
-                                                            : "how code is run");
+      group = empty_map(doc_of_group(key.path.substr(0, dot)));
     }
     group["properties"][std::string(key.path.substr(dot + 1))] = std::move(value);
   }

@@ -35,6 +35,22 @@ struct ShowField {
     }
     return list(texts);
   }
+  std::string operator()(const std::vector<Service>& services) const {
+    std::vector<std::string> names;
+    names.reserve(services.size());
+    for (const Service& each : services) {
+      names.push_back(each.name);
+    }
+    return map(names);
+  }
+  std::string operator()(const Labels& labels) const {
+    std::vector<std::string> texts;
+    texts.reserve(labels.size());
+    for (const auto& [name, value] : labels) {
+      texts.push_back(text::cat(name, ": ", value));
+    }
+    return map(texts);
+  }
   template <typename T>
   std::string operator()(const std::optional<T>& value) const {
     return value ? (*this)(*value) : std::string("unlimited");
@@ -43,6 +59,9 @@ struct ShowField {
  private:
   static std::string list(const std::vector<std::string>& items) {
     return text::cat('[', text::join(items, ", "), ']');
+  }
+  static std::string map(const std::vector<std::string>& items) {
+    return text::cat('{', text::join(items, ", "), '}');
   }
 };
 
@@ -62,6 +81,17 @@ std::string show_mount(const Mount& mount) {
     return text::cat(mount.source, ':', mount.target, ':', mode);
   }
   return text::cat("src=", mount.source, ",dst=", mount.target, ",mode=", mode);
+}
+
+std::string show_service(const Service& service) {
+  std::string out = text::cat('[', text::join(service.command, ", "), ']');
+  if (service.restart != Restart::kNo) out += text::cat(", restart ", name(service.restart));
+  std::string_view before = ", with ";
+  for (const EnvVar& each : service.env) {
+    out += text::cat(before, each.name);
+    before = " ";
+  }
+  return out;
 }
 
 std::string show_value(const Key& key, const Profile& profile) {

@@ -11,6 +11,8 @@ namespace sbx::profile {
 /// "true", "512M", "[a, b]", "unlimited"; mounts as "SRC:DST:ro", variables by name. Not escaped.
 std::string show_value(const Key& key, const Profile& profile);
 std::string show_mount(const Mount& mount);
+/// "[nginx, -g], restart always, with PORT": variables by name.
+std::string show_service(const Service& service);
 /// "1.5" for 1500.
 std::string show_cpus(std::uint32_t millis);
 

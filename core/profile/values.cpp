@@ -16,24 +16,6 @@ namespace {
 constexpr std::string_view kUnlimited = "unlimited";
 constexpr std::size_t kShown = 64;
 
-std::string quoted(std::string_view s) {
-  return text::cat('\'', text::escape(s.substr(0, kShown)), s.size() > kShown ? "..." : "", '\'');
-}
-
-std::string_view kind_name(const YamlNode& node) {
-  switch (node.kind) {
-    case YamlNode::Kind::kNull:
-      return "nothing";
-    case YamlNode::Kind::kScalar:
-      return "a single value";
-    case YamlNode::Kind::kList:
-      return "a list";
-    case YamlNode::Kind::kMap:
-      return "a map";
-  }
-  return "?";
-}
-
 bool is_digits(std::string_view s) {
   return !s.empty() && s.find_first_not_of("0123456789") == std::string_view::npos;
 }
@@ -63,6 +45,24 @@ bool is_harmless(std::string_view variable) {
 }
 
 }  // namespace
+
+std::string quoted(std::string_view s) {
+  return text::cat('\'', text::escape(s.substr(0, kShown)), s.size() > kShown ? "..." : "", '\'');
+}
+
+std::string_view kind_name(const YamlNode& node) {
+  switch (node.kind) {
+    case YamlNode::Kind::kNull:
+      return "nothing";
+    case YamlNode::Kind::kScalar:
+      return "a single value";
+    case YamlNode::Kind::kList:
+      return "a list";
+    case YamlNode::Kind::kMap:
+      return "a map";
+  }
+  return "?";
+}
 
 /// The value of `node` into the field that `get` names.
 struct Reader::ReadField {
@@ -175,18 +175,15 @@ struct Reader::ReadField {
   }
 
   void operator()(Get<std::vector<EnvVar>> /*get*/) const {
-    if (node.kind == YamlNode::Kind::kNull) {
-      return reader.complain(node, key.path, "has no value; write {} for no variables");
-    }
-    if (node.kind != YamlNode::Kind::kMap) {
-      return reader.complain(
-          node, key.path, text::cat("expected a map, NAME: value, not ", kind_name(node)));
-    }
-    for (std::size_t i = 0; i + 1 < node.items.size(); i += 2) {
-      const YamlNode& variable = node.items[i];
-      if (!variable.is_scalar()) continue;  // reported with the YAML
-      reader.read_variable(variable.text, variable.at, node.items[i + 1]);
-    }
+    reader.read_named(key, node, &Reader::read_variable, "a map, NAME: value");
+  }
+
+  void operator()(Get<std::vector<Service>> /*get*/) const {
+    reader.read_named(key, node, &Reader::read_service, "a map, NAME: {command: [...]}");
+  }
+
+  void operator()(Get<Labels> /*get*/) const {
+    reader.read_named(key, node, &Reader::read_label, "a map, NAME: value");
   }
 
   void operator()(Get<std::vector<Mount>> /*get*/) const {
@@ -298,32 +295,6 @@ bool Reader::read_item(const Key& key, const YamlNode& node, std::string& out) {
   }
   out = key.canonical == nullptr ? node.text : key.canonical(node.text);
   return true;
-}
-
-void Reader::read_variable(std::string_view name, Position name_at, const YamlNode& value) {
-  const std::string complaint = env_name_complaint(name);
-  if (!complaint.empty()) {
-    diagnostics_->add(name_at, text::cat("env: ", quoted(name), ' ', complaint));
-    return;
-  }
-  const std::string path = text::cat("env.", name);
-  if (value.kind == YamlNode::Kind::kNull) {
-    return complain(value, path, "has no value; write \"\" for an empty one");
-  }
-  if (!value.is_scalar()) {
-    return complain(value, path, text::cat("expected a text, not ", kind_name(value)));
-  }
-  const std::string value_complaint = env_value_complaint(value.text);
-  if (!value_complaint.empty()) return complain(value, path, value_complaint);
-  const auto found = std::find_if(profile_.env.begin(),
-                                  profile_.env.end(),
-                                  [&](const EnvVar& each) { return each.name == name; });
-  if (found == profile_.env.end()) {
-    profile_.env.push_back(EnvVar{std::string(name), value.text});
-  } else {
-    found->value = value.text;
-  }
-  set_origin(path, name_at);
 }
 
 void Reader::read_mount(const YamlNode& node) {

@@ -21,6 +21,11 @@ struct Source {
   std::string project;
 };
 
+/// For messages: "'…'", escaped and cut.
+std::string quoted(std::string_view s);
+/// For messages: "a list".
+std::string_view kind_name(const YamlNode& node);
+
 enum class Put { kReplace, kAdd };  // kAdd: to a list
 
 /// Reads the values of one source into a profile. Whatever cannot be read is a diagnostic and
@@ -35,6 +40,9 @@ class Reader {
 
   void read(const Key& key, const YamlNode& node, Put put);
   void read_variable(std::string_view name, Position name_at, const YamlNode& value);
+  void read_label(std::string_view name, Position name_at, const YamlNode& value);
+  /// A service whose command is empty is taken away.
+  void read_service(std::string_view name, Position name_at, const YamlNode& value);
 
  private:
   struct ReadField;
@@ -45,6 +53,16 @@ class Reader {
   std::string range_sentence(const Key& key, const YamlNode& node, std::uint64_t value) const;
   bool read_item(const Key& key, const YamlNode& node, std::string& out);
   void read_mount(const YamlNode& node);
+  /// A map whose keys are names: `read_one` for each. `empty` is what to write for none.
+  void read_named(const Key& key,
+                  const YamlNode& node,
+                  void (Reader::*read_one)(std::string_view, Position, const YamlNode&),
+                  std::string_view wants);
+  /// The value of a variable, or nothing and a complaint about `path`.
+  bool read_env_value(const std::string& path, const YamlNode& value, std::string& out);
+  bool read_service_command(const std::string& path, const YamlNode& value, Service& service);
+  bool read_service_restart(const std::string& path, const YamlNode& value, Service& service);
+  bool read_service_env(const std::string& path, const YamlNode& value, Service& service);
   void set_origin(std::string path, Position at);
 
   Source source_;

@@ -51,7 +51,7 @@ struct Row {
   Probe probe;
 };
 
-constexpr std::array<Row, 37> kProbes{{
+constexpr std::array<Row, 38> kProbes{{
     {"root", [] { return ::geteuid() == 0; }},
     {"user", [] { return test_user().uid != 0; }},
     {"second-user", [] { return ::geteuid() == 0 && other_user().uid != 0; }},
@@ -83,6 +83,7 @@ constexpr std::array<Row, 37> kProbes{{
     {"cpp", [] { return runnable("/usr/bin/g++"); }},
     {"rust", [] { return runnable("/usr/bin/rustc"); }},
     {"go", [] { return runnable("/usr/bin/go"); }},
+    {"git", [] { return runnable("/usr/bin/git"); }},
     {"java", [] { return runnable("/usr/bin/javac"); }},
     {"bwrap", [] { return runnable("/usr/bin/bwrap"); }},
     {"pty", [] { return ::access("/dev/ptmx", R_OK | W_OK) == 0; }},

@@ -48,4 +48,8 @@ TEST_CASE("schema: alternatives are lists of schemas, patterns are strings") {
   CHECK(schema["properties"]["isolation"]["enum"] == Json::parse(R"(["jail","vm","auto"])"));
   CHECK(schema["properties"]["limits"]["properties"]["pids"]["anyOf"][1]["const"] == "unlimited");
   CHECK(schema["properties"]["env"]["additionalProperties"]["type"].is_array());
+  const Json& service = schema["properties"]["services"]["additionalProperties"];
+  CHECK(service["required"] == Json::parse(R"(["command"])"));
+  CHECK(service["properties"]["restart"]["enum"] == Json::parse(R"(["no","on-failure","always"])"));
+  CHECK(service["properties"]["env"]["propertyNames"].contains("pattern"));
 }
