@@ -33,6 +33,7 @@ std::string page_of(const Verb& verb) {
     return "man/sbx-" + std::string(verb.name) + ".1";
   }
   if (verb.name.starts_with("runs ")) return "man/sbx-runs.1";
+  if (verb.name.starts_with("session ")) return "man/sbx-session.1";
   return verb.name.starts_with("profile ") ? "man/sbx-profile.1" : "";
 }
 
@@ -148,6 +149,7 @@ TEST_CASE("man: mandoc finds nothing to complain about") {
                                           "sbx-run.1",
                                           "sbx-batch.1",
                                           "sbx-runs.1",
+                                          "sbx-session.1",
                                           "sbx-doctor.1",
                                           "sbx-gc.1",
                                           "sbx-profile.1",
