@@ -60,6 +60,14 @@ Json put(const Mount& mount) {
           {"mode", static_cast<int>(mount.mode)},
           {"beneath", put(mount.beneath)}};
 }
+Json put(const Service& service);
+Json put(const Labels& labels) {
+  Json map = Json::object();
+  for (const auto& [label, value] : labels) {
+    map[label] = put(value);
+  }
+  return map;
+}
 template <typename T>
 Json put(const std::vector<T>& items) {
   Json list = Json::array();
@@ -71,6 +79,12 @@ Json put(const std::vector<T>& items) {
 template <typename T>
 Json put(const std::optional<T>& value) {
   return value.has_value() ? put(*value) : Json(nullptr);
+}
+Json put(const Service& service) {
+  return {{"name", put(service.name)},
+          {"command", put(service.command)},
+          {"restart", name(service.restart)},
+          {"env", put(service.env)}};
 }
 
 const Json* member(const Json& json, const char* key) {
@@ -121,6 +135,16 @@ bool take(const Json& json, Isolation& into) {
   }
   return false;
 }
+bool take(const Json& json, Restart& into) {
+  for (const Restart each : {Restart::kNo, Restart::kOnFailure, Restart::kAlways}) {
+    if (json.is_string() && json.get<std::string>() == name(each)) {
+      into = each;
+      return true;
+    }
+  }
+  return false;
+}
+bool take(const Json& json, Service& into);
 template <typename T>
 bool take_member(const Json& json, const char* key, T& into) {
   const Json* const value = member(json, key);
@@ -154,6 +178,23 @@ template <typename T>
 bool take(const Json& json, std::optional<T>& into) {
   into.reset();
   return json.is_null() || take(json, into.emplace());
+}
+bool take(const Json& json, Labels& into) {
+  into.clear();
+  if (!json.is_object()) return false;
+  for (const auto& [label, value] : json.items()) {
+    if (!take(value, into[label])) return false;
+  }
+  return true;
+}
+bool take(const Json& json, Service& into) {
+  const auto take_list = [&](const char* key, auto& list) {
+    const Json* const value = member(json, key);
+    return value != nullptr && take(*value, list);
+  };
+  return take_member(json, "name", into.name) && take_list("command", into.command) &&
+         !into.command.empty() && take_member(json, "restart", into.restart) &&
+         take_list("env", into.env);
 }
 
 bool take_key(const Key& key, const Json& json, Profile& profile) {

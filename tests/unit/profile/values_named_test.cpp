@@ -2,6 +2,8 @@
 #include <string>
 #include <vector>
 
+#include "core/profile/saved.h"
+
 #include "tests/unit/profile/support.h"
 #include <nlohmann/json.hpp>
 
@@ -219,4 +221,26 @@ TEST_CASE("explain: services and labels have a line each, credentials of service
   CHECK(json["values"]["services"]["web"]["env"]["P"] == "1");
   CHECK(json["values"]["labels"]["team"] == "core");
   CHECK(json["values"]["session.ttl"].is_null());
+}
+
+TEST_CASE("saved: services, labels and session settings come back as they were") {
+  const Host host;
+  host.write("/user/a.yaml",
+             "labels: {team: core, b: \"\"}\nsession: {ttl: 7d}\n"
+             "services: {web: {command: [a, b c], restart: on-failure, env: {P: 1}},\n"
+             "           db: {command: [x]}}\n");
+  const Profile profile = load(host.request("a")).value();
+  const std::string saved = save(profile);
+  const auto back = restore(saved);
+  REQUIRE(back.ok());
+  CHECK(save(back.value()) == saved);
+  REQUIRE(back.value().services.size() == 2);
+  CHECK(back.value().services[0].command == Words{"a", "b c"});
+  CHECK(back.value().services[0].restart == Restart::kOnFailure);
+  CHECK(back.value().services[0].env.at(0).value == "1");
+  CHECK(back.value().labels == Labels{{"b", ""}, {"team", "core"}});
+  CHECK(back.value().session.ttl == profile.session.ttl);
+  std::string broken = saved;
+  broken.replace(broken.find("on-failure"), 10, "sometimes!");
+  CHECK(!restore(broken).ok());
 }
