@@ -11,9 +11,11 @@
 namespace sbx::cli {
 namespace {
 
-constexpr std::array<const Verb*, 15> kVerbs = {
+constexpr std::array<const Verb*, 17> kVerbs = {
     &kRunVerb,
     &kBatchVerb,
+    &kSessionLogsVerb,
+    &kSessionEventsVerb,
     &kRunsLsVerb,
     &kRunsShowVerb,
     &kRunsRmVerb,

@@ -32,6 +32,8 @@ Error unknown_verb(std::span<const std::string> words);
 /// The verbs, one row each; defined beside their functions.
 extern const Verb kRunVerb;
 extern const Verb kBatchVerb;
+extern const Verb kSessionLogsVerb;
+extern const Verb kSessionEventsVerb;
 extern const Verb kRunsLsVerb;
 extern const Verb kRunsShowVerb;
 extern const Verb kRunsRmVerb;

@@ -1,8 +1,10 @@
 # bash completion for sbx. Works with and without the bash-completion package.
 # The sections between "# verb:" lines are compared with the table of verbs by a test.
 
-_sbx_verbs='run batch runs profile doctor gc help version --help --version'
+_sbx_verbs='run batch session runs profile doctor gc help version --help --version'
 _sbx_runs_verbs='ls show rm --help'
+_sbx_session_verbs='start exec shell ps wait kill logs cp diff apply export checkpoint checkpoints
+  restore fork stats events show ls touch pause resume stop rm --help'
 _sbx_profile_verbs='ls show check explain schema trust --help'
 
 # verb: run
@@ -15,6 +17,10 @@ _sbx_batch='-j --jobs --results --resume --fail-fast --memory-total -q --quiet -
   -p --profile --isolation --set --allow-outside -i --in -o --out --require -v --mount -e --env
   -w --workdir -m --memory --pids --disk --inodes --cpus --timeout --cpu-time
   --output-limit --open-files -h --help'
+# verb: session logs
+_sbx_session_logs='-f --follow --since --stream --names --json -h --help'
+# verb: session events
+_sbx_session_events='-f --follow --since --json -h --help'
 # verb: runs ls
 _sbx_runs_ls='--lock --json -h --help'
 # verb: runs show
@@ -181,6 +187,90 @@ _sbx_complete_runs() {
   fi
 }
 
+# _sbx_session_words: sets `names` to the words behind `session VERB` that are neither flags nor
+# their values, and `dashes` to 1 behind `--`.
+_sbx_session_words() {
+  local i
+  names=() dashes=0
+  for ((i = 3; i < COMP_CWORD; i++)); do
+    if [[ ${COMP_WORDS[i]} == -- ]]; then
+      dashes=1
+      return
+    elif [[ ${COMP_WORDS[i + 1]} == = && ${COMP_WORDS[i]} == --* ]]; then
+      ((i += 2)) # --flag = value
+    elif _sbx_session_takes_value "${COMP_WORDS[i]}"; then
+      ((i += 1))
+    elif [[ ${COMP_WORDS[i]} != -* ]]; then
+      names+=("${COMP_WORDS[i]}")
+    fi
+  done
+}
+
+# Whether the word is a flag of a session verb whose value is the next word.
+_sbx_session_takes_value() {
+  case ${COMP_WORDS[2]}:$1 in
+    *:--since | logs:--stream | kill:-s | kill:--signal | exec:-u | exec:--user | shell:-u | shell:--user) ;;
+    *:--from | *:--count | *:--label | *:--grace | *:--interval | *:--format | *:--tag) ;;
+    start:* | exec:* | shell:* | *:--timeout) _sbx_takes_value "$1" ;;
+    *) return 1 ;;
+  esac
+}
+
+# _sbx_session_offer_value FLAG BEGINNING
+_sbx_session_offer_value() {
+  case ${COMP_WORDS[2]}:$1 in
+    diff:--since | *:--from) _sbx_offer_lines "$2" < <(_sbx_session_ask checkpoints --names "${names[0]}") ;;
+    *:--since) _sbx_offer '1m 10m 1h 1d' "$2" ;;
+    logs:--stream) _sbx_offer 'out err' "$2" ;;
+    kill:-s | kill:--signal) _sbx_offer 'TERM KILL INT HUP QUIT USR1 USR2 STOP CONT' "$2" ;;
+    exec:-u | shell:-u | *:--user) _sbx_offer 'sbx root' "$2" ;;
+    *) _sbx_offer_value "$1" "$2" ;;
+  esac
+}
+
+# Names of sessions, tags of checkpoints, numbers of execs, one a line; nothing when that fails.
+_sbx_session_ask() {
+  "${COMP_WORDS[0]}" session "$@" 2>/dev/null
+}
+
+_sbx_complete_session() {
+  local cur=$1 prev=$2 verb=${COMP_WORDS[2]} names dashes flags
+  if ((COMP_CWORD == 2)); then
+    _sbx_offer "$_sbx_session_verbs" "$cur"
+    return
+  fi
+  _sbx_session_words
+  flags="_sbx_session_$verb"
+  if ((dashes)); then
+    _sbx_offer_files "$cur"
+  elif [[ $prev == = && ${COMP_WORDS[COMP_CWORD - 2]} == --* ]]; then
+    _sbx_session_offer_value "${COMP_WORDS[COMP_CWORD - 2]}" "$cur"
+  elif [[ $cur == = && $prev == --* ]]; then
+    _sbx_session_offer_value "$prev" ''
+  elif _sbx_session_takes_value "$prev"; then
+    _sbx_session_offer_value "$prev" "$cur"
+  elif [[ $cur == -* ]]; then
+    _sbx_offer "${!flags}" "$cur"
+  else
+    case $verb:${#names[@]} in
+      cp:*)
+        _sbx_offer_files "$cur"
+        compopt -o nospace 2>/dev/null
+        COMPREPLY+=($(_sbx_session_ask ls --names | sed 's/$/:/' | grep "^$cur" 2>/dev/null))
+        ;;
+      ls:*) ;;
+      *:0 | show:* | touch:* | pause:* | resume:* | stop:* | rm:* | start:*)
+        _sbx_offer_lines "$cur" < <(_sbx_session_ask ls --names)
+        ;;
+      logs:1 | wait:* | kill:*)
+        _sbx_offer_lines "$cur" < <(_sbx_session_ask logs --names "${names[0]}")
+        ;;
+      restore:1) _sbx_offer_lines "$cur" < <(_sbx_session_ask checkpoints --names "${names[0]}") ;;
+      apply:* | export:*) _sbx_offer_files "$cur" ;;
+    esac
+  fi
+}
+
 _sbx_complete_profile() {
   local cur=$1 prev=$2 verb=${COMP_WORDS[2]}
   if ((COMP_CWORD == 2)); then
@@ -219,13 +309,16 @@ _sbx() {
   case ${COMP_WORDS[1]} in
     run) _sbx_complete_run "$cur" "$prev" ;;
     batch) _sbx_complete_batch "$cur" "$prev" ;;
+    session) _sbx_complete_session "$cur" "$prev" ;;
     runs) _sbx_complete_runs "$cur" ;;
     profile) _sbx_complete_profile "$cur" "$prev" ;;
     help)
       if ((COMP_CWORD == 2)); then
-        _sbx_offer "run batch runs profile doctor gc help version $_sbx_help" "$cur"
+        _sbx_offer "run batch session runs profile doctor gc help version $_sbx_help" "$cur"
       elif [[ ${COMP_WORDS[2]} == profile ]]; then
         _sbx_offer "${_sbx_profile_verbs% --help}" "$cur"
+      elif [[ ${COMP_WORDS[2]} == session ]]; then
+        _sbx_offer "${_sbx_session_verbs% --help}" "$cur"
       elif [[ ${COMP_WORDS[2]} == runs ]]; then
         _sbx_offer "${_sbx_runs_verbs% --help}" "$cur"
       fi

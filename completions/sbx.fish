@@ -79,6 +79,39 @@ function __sbx_runs_ids
     $exe runs ls 2>/dev/null | string match -rv '^ID ' | string replace -r ' .*' ''
 end
 
+function __sbx_session_ask
+    set -l exe (__sbx_exe)
+    $exe session $argv 2>/dev/null
+end
+
+# The session that was named first behind `session VERB`.
+function __sbx_session_name
+    set -l words (__sbx_words)
+    set -q words[3]; and string match -m1 -v -- '-*' $words[3..-1]
+end
+
+function __sbx_sessions
+    __sbx_session_ask ls --names
+end
+
+function __sbx_session_execs
+    __sbx_session_ask logs --names (__sbx_session_name)
+end
+
+function __sbx_session_tags
+    __sbx_session_ask checkpoints --names (__sbx_session_name)
+end
+
+# Whether the first session is still to be named.
+function __sbx_session_first
+    __sbx_at session $argv; and not __sbx_session_name >/dev/null
+end
+
+# Whether it was.
+function __sbx_session_more
+    __sbx_at session $argv; and __sbx_session_name >/dev/null
+end
+
 function __sbx_keys
     set -l exe (__sbx_exe)
     $exe profile schema --keys 2>/dev/null | string replace -r '$' '='
@@ -91,6 +124,7 @@ complete -c sbx -n '__sbx_count 0' -s h -l help -d 'Show all verbs'
 complete -c sbx -n '__sbx_count 0' -s V -l version -d 'Show the version'
 complete -c sbx -n '__sbx_count 0' -a run -d 'Run a program once in a sandbox'
 complete -c sbx -n '__sbx_count 0' -a batch -d 'Run a list of jobs'
+complete -c sbx -n '__sbx_count 0' -a session -d 'Workspaces that keep their files'
 complete -c sbx -n '__sbx_count 0' -a runs -d 'List, show and forget recorded runs'
 complete -c sbx -n '__sbx_count 0' -a profile -d 'List, read, check and trust profiles'
 complete -c sbx -n '__sbx_count 0' -a doctor -d 'Check what this host can do'
@@ -165,6 +199,23 @@ complete -c sbx -n '__sbx_at batch' -l cpu-time -x -a '10s 30s 1m 5m 1h unlimite
 complete -c sbx -n '__sbx_at batch' -l output-limit -x -a $sizes -d 'Output kept'
 complete -c sbx -n '__sbx_at batch' -l open-files -x -d 'Open files of each process'
 complete -c sbx -n '__sbx_at batch' -s h -l help -d 'Show help'
+# verb: session logs
+complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a logs -d 'Print what an exec has written'
+complete -c sbx -n '__sbx_session_first logs' -x -a '(__sbx_sessions)'
+complete -c sbx -n '__sbx_session_more logs' -x -a '(__sbx_session_execs)'
+complete -c sbx -n '__sbx_at session logs' -s f -l follow -d 'Go on until the exec ends'
+complete -c sbx -n '__sbx_at session logs' -l since -x -a '1m 10m 1h 1d' -d 'Only from then on'
+complete -c sbx -n '__sbx_at session logs' -l stream -x -a 'out err' -d 'Only this one'
+complete -c sbx -n '__sbx_at session logs' -l names -d 'Only the numbers of execs'
+complete -c sbx -n '__sbx_at session logs' -l json -d 'Print one JSON object a line'
+complete -c sbx -n '__sbx_at session logs' -s h -l help -d 'Show help'
+# verb: session events
+complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a events -d 'Print what happened to a session'
+complete -c sbx -n '__sbx_session_first events' -x -a '(__sbx_sessions)'
+complete -c sbx -n '__sbx_at session events' -s f -l follow -d 'Go on until the session is removed'
+complete -c sbx -n '__sbx_at session events' -l since -x -a '1m 10m 1h 1d' -d 'Only from then on'
+complete -c sbx -n '__sbx_at session events' -l json -d 'Print one JSON object a line'
+complete -c sbx -n '__sbx_at session events' -s h -l help -d 'Show help'
 # verb: runs ls
 complete -c sbx -n '__sbx_count 1; and __sbx_at runs' -a ls -d 'List the recorded runs'
 complete -c sbx -n '__sbx_at runs ls' -l lock -x -d 'Only runs of this lock'
@@ -220,7 +271,8 @@ complete -c sbx -n '__sbx_at gc' -l dry-run -d 'Only say what would be removed'
 complete -c sbx -n '__sbx_at gc' -l json -d 'Print one json object'
 complete -c sbx -n '__sbx_at gc' -s h -l help -d 'Show help'
 # verb: help
-complete -c sbx -n '__sbx_count 1; and __sbx_at help' -a 'run batch runs profile doctor gc help version'
+complete -c sbx -n '__sbx_count 1; and __sbx_at help' -a 'run batch session runs profile doctor gc help version'
+complete -c sbx -n '__sbx_count 2; and __sbx_at help session' -a 'start exec shell ps wait kill logs cp diff apply export checkpoint checkpoints restore fork stats events show ls touch pause resume stop rm'
 complete -c sbx -n '__sbx_count 2; and __sbx_at help runs' -a 'ls show rm'
 complete -c sbx -n '__sbx_count 2; and __sbx_at help profile' -a 'ls show check explain schema trust'
 complete -c sbx -n '__sbx_at help' -s h -l help -d 'Show help'

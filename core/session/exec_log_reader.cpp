@@ -10,6 +10,7 @@
 //    their headers how much was in them.
 #include "core/session/exec_log_reader.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,7 +18,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <limits>
+#include <memory>
+#include <set>
 #include <utility>
 
 #include "core/base/sys.h"
@@ -25,6 +29,10 @@
 
 namespace sbx::session {
 namespace {
+
+struct CloseDir {
+  void operator()(DIR* dir) const { ::closedir(dir); }
+};
 
 constexpr std::size_t kReadAhead = std::size_t{256} << 10U;
 constexpr std::size_t kDroppedContent = 16;
@@ -184,6 +192,21 @@ void ExecLogReader::pass(const LogRecord& record) {
       kLogRecordHeader + (record.kind == LogKind::kDropped ? kDroppedContent : record.bytes.size());
   position_.out += record.dropped.out + (record.kind == LogKind::kOut ? record.bytes.size() : 0);
   position_.err += record.dropped.err + (record.kind == LogKind::kErr ? record.bytes.size() : 0);
+}
+
+Result<std::vector<std::uint32_t>> logged_execs(int dirfd) {
+  SBX_ASSIGN(UniqueFd again, sys::openat(dirfd, ".", O_RDONLY | O_DIRECTORY));
+  const std::unique_ptr<DIR, CloseDir> stream(::fdopendir(again.get()));
+  if (!stream) return sys_error("read the directory of logs");
+  static_cast<void>(again.release());
+  std::set<std::uint32_t> ids;
+  while (const dirent* const entry = ::readdir(stream.get())) {
+    const std::string_view name(static_cast<const char*>(entry->d_name));
+    std::uint32_t id = 0;
+    std::from_chars(name.data(), name.data() + name.size(), id);
+    if (name == log_name(id) || name == older_log_name(id)) ids.insert(id);
+  }
+  return std::vector<std::uint32_t>(ids.begin(), ids.end());
 }
 
 LogRecord ExecLogReader::take_missing() {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/result.h"
 #include "core/base/unique_fd.h"
@@ -69,5 +70,8 @@ class ExecLogReader {
   std::int64_t since_ns_ = 0;
   bool has_ended_ = false;
 };
+
+/// Ids of the execs that have a log in `dirfd`, ascending.
+Result<std::vector<std::uint32_t>> logged_execs(int dirfd);
 
 }  // namespace sbx::session
