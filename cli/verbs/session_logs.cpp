@@ -23,8 +23,9 @@
 namespace sbx::cli {
 namespace {
 
-constexpr std::array<std::string_view, 1> kUsage = {
-    "sbx session logs NAME [EXEC] [-f] [--since TIME] [--stream NAME] [--json]"};
+constexpr std::array<std::string_view, 2> kUsage = {
+    "sbx session logs NAME [EXEC] [-f] [--since TIME] [--stream NAME]",
+    "sbx session logs NAME --names"};
 constexpr std::string_view kDetails =
     "Prints what is kept of the output of EXEC (a number, see sbx session ps), of the one started "
     "last when none is named: its stdout to stdout, its stderr to stderr, byte for byte. Works "
