@@ -105,6 +105,11 @@ EntryPtr make_entry(const ArchiveEntry& entry, Holes holes) {
     seconds -= 1;
   }
   ::archive_entry_set_mtime(e.get(), seconds, rest);
+  if (holes == Holes::kYes) {
+    for (const auto& [name, value] : entry.xattrs) {
+      ::archive_entry_xattr_add_entry(e.get(), name.c_str(), value.data(), value.size());
+    }
+  }
   switch (entry.type) {
     case EntryType::kFile:
       ::archive_entry_set_filetype(e.get(), AE_IFREG);
@@ -194,6 +199,22 @@ Result<ArchiveWriter> ArchiveWriter::create(const std::string& target, Holes hol
   return ArchiveWriter(std::move(impl));
 }
 
+Result<ArchiveWriter> ArchiveWriter::create_on(int fd, ArchiveFormat format, Holes holes) {
+  if (format == ArchiveFormat::kNone || format == ArchiveFormat::kZip) {
+    return Error(Errc::kUsage, "this kind of archive cannot be written to a stream");
+  }
+  auto impl = std::make_unique<Impl>();
+  impl->target = "archive";
+  impl->holes = holes;
+  impl->format = format;
+  impl->writer.reset(::archive_write_new());
+  ::archive* a = impl->writer.get();
+  SBX_TRY(set_format(a, format, holes));
+  ::archive_write_set_bytes_in_last_block(a, 1);
+  if (::archive_write_open_fd(a, fd) != ARCHIVE_OK) return archive_error(a, "write archive");
+  return ArchiveWriter(std::move(impl));
+}
+
 bool ArchiveWriter::keeps_hard_links() const {
   return impl_->format != ArchiveFormat::kZip;
 }
@@ -234,6 +255,7 @@ Status ArchiveWriter::commit() {
   if (::archive_write_close(impl.writer.get()) != ARCHIVE_OK) {
     return archive_error(impl.writer.get(), text::cat("write ", impl.target));
   }
+  if (!impl.file.valid()) return {};
   if (impl.format == ArchiveFormat::kZip) SBX_TRY(mark_utf8_names(impl.file.get()));
   SBX_TRY(sys::fsync(impl.file.get()));
   SBX_TRY(sys::renameat(impl.dir.get(), impl.temp_name, impl.dir.get(), impl.name));

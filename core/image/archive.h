@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/result.h"
@@ -39,19 +40,25 @@ struct ArchiveEntry {
   std::uint64_t size = 0;         // kFile
   std::string link;               // kSymlink: its text; kHardLink: the path of an earlier entry
   std::vector<Extent> data = {};  // kFile, with Holes::kYes: sorted; empty means all is data
+  // Extended attributes, names and values; with Holes::kYes in tar files, else left out.
+  std::vector<std::pair<std::string, std::string>> xattrs = {};
 };
 
 /// Gives the next bytes of the content (holes as zeros): 0 is the end.
 using ReadContent = std::function<Result<std::size_t>(std::span<std::byte>)>;
 
-/// Whether entries will have holes. Tar files with holes need the pax form, about whose raw names
-/// GNU tar prints a harmless warning; without, the GNU form is written, that every tar reads.
+/// Whether entries will have holes or attributes. Tar files with them need the pax form, about
+/// whose raw names GNU tar prints a harmless warning; without, the GNU form is written, that every
+/// tar reads.
 enum class Holes : std::uint8_t { kNo, kYes };
 
 class ArchiveWriter {
  public:
   /// Starts a temporary file beside `target`. kUsage for an unknown ending.
   static Result<ArchiveWriter> create(const std::string& target, Holes holes = Holes::kNo);
+  /// Writes to `fd` (a pipe, a terminal, ...), which stays the caller's. No zip (kUsage): that is
+  /// written back to front. Blocks while the reader does not read.
+  static Result<ArchiveWriter> create_on(int fd, ArchiveFormat format, Holes holes = Holes::kNo);
   /// Removes the temporary file unless commit() was done.
   ~ArchiveWriter();
   ArchiveWriter(ArchiveWriter&& other) noexcept;
@@ -63,7 +70,7 @@ class ArchiveWriter {
   /// knows no hard links (kUnsupported): add the content again.
   Status add(const ArchiveEntry& entry, const ReadContent& read = {});
   bool keeps_hard_links() const;
-  /// Finishes, flushes to disk and renames to the target, replacing what was there.
+  /// Finishes; with a target, flushes to disk and renames to it, replacing what was there.
   Status commit();
 
  private:
