@@ -189,4 +189,18 @@ int drop_all_caps_in_child(CapMask keep) noexcept {
   return 0;
 }
 
+Result<CapMask> swap_effective_caps(CapMask wanted) {
+  __user_cap_header_struct who = header();
+  CapData data{};
+  if (::syscall(SYS_capget, &who, data.data()) != 0) return sys_error("capget");
+  const CapMask old = data[0].effective | (CapMask{data[1].effective} << 32U);
+  const std::array<std::uint32_t, 2> halves{low(wanted), high(wanted)};
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    data[i].effective = data[i].permitted & halves[i];
+  }
+  who = header();
+  if (::syscall(SYS_capset, &who, data.data()) != 0) return sys_error("capset");
+  return old;
+}
+
 }  // namespace sbx::confine

@@ -34,4 +34,7 @@ int become_user_in_child(uid_t uid, gid_t gid, bool has_groups) noexcept;
 /// an exec'd program has exactly `keep`. Call it after become_user_in_child(). 0 or an errno.
 int drop_all_caps_in_child(CapMask keep) noexcept;
 
+/// Makes `wanted`, as far as it is permitted, the effective set of this process; the old set.
+Result<CapMask> swap_effective_caps(CapMask wanted);
+
 }  // namespace sbx::confine

@@ -15,6 +15,7 @@
 
 #include "core/base/sys.h"
 #include "core/base/text.h"
+#include "core/confine/caps.h"
 
 namespace sbx::workspace {
 namespace {
@@ -166,6 +167,15 @@ void reach_own_files() {
   write_proc_file("/proc/self/uid_map", text::cat(uid, " ", uid, " 1"));
   write_proc_file("/proc/self/setgroups", "deny");
   write_proc_file("/proc/self/gid_map", text::cat(gid, " ", gid, " 1"));
+}
+
+PlainRights::PlainRights() {
+  if (::geteuid() == 0) return;
+  if (const auto old = confine::swap_effective_caps(0); old.ok()) old_ = old.value();
+}
+
+PlainRights::~PlainRights() {
+  if (old_.has_value()) static_cast<void>(confine::swap_effective_caps(*old_));
 }
 
 std::string join_path(std::string_view dir, std::string_view name) {

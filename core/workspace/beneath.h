@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -80,6 +81,19 @@ std::string proc_path(int fd);
 /// namespaces makes no failure: such directories are then refused one by one. Affects the whole
 /// process for ever: for a verb that runs alone, or a worker.
 void reach_own_files();
+
+/// Takes back, while it lives, what reach_own_files() gave: for writing where the user's own modes
+/// are to be obeyed. Nothing for root.
+class PlainRights {
+ public:
+  PlainRights();
+  ~PlainRights();
+  PlainRights(const PlainRights&) = delete;
+  PlainRights& operator=(const PlainRights&) = delete;
+
+ private:
+  std::optional<std::uint64_t> old_;
+};
 
 /// "dir/name"; "name" when `dir` is "".
 std::string join_path(std::string_view dir, std::string_view name);
