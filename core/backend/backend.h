@@ -107,6 +107,8 @@ struct LiveUsage {
   /// No group counts CPU time and memory here: they are sums over the processes that live now.
   /// Memory that several share counts for each, what has ended counts no more.
   bool is_summed = false;
+  /// The same of the bytes read and written.
+  bool is_io_summed = false;
 };
 
 /// One process inside, as the host sees it.

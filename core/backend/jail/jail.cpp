@@ -87,7 +87,7 @@ Result<backend::LiveUsage> Jail::usage() const {
     SBX_ASSIGN(counted, cgroup_.live());
   }
   if (!counted.cpu_ns.has_value() && !counted.memory.has_value()) {
-    out = sum_processes(pid_, pids);
+    sum_processes(pids, out);
   } else {
     out.cpu_ns = counted.cpu_ns;
     out.memory = counted.memory;
@@ -95,6 +95,9 @@ Result<backend::LiveUsage> Jail::usage() const {
     out.read_bytes = counted.read_bytes;
     out.write_bytes = counted.write_bytes;
   }
+  // io.stat is there only where the host has the io controller on; v1 does not know who wrote what
+  // goes to the disk later.
+  if (!out.write_bytes.has_value()) sum_io(pids, out);
   out.processes = pids.size();
   return out;
 }

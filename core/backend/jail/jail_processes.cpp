@@ -94,10 +94,6 @@ std::optional<Row> read_row(int proc, pid_t pid, size_t depth, const IdView& ids
   return row;
 }
 
-void add(std::optional<uint64_t>& sum, uint64_t value) {
-  sum = sum.value_or(0) + value;
-}
-
 /// "read_bytes: 123" lines.
 std::optional<uint64_t> find_value(std::string_view text, std::string_view key) {
   for (const std::string_view line : text::split(text, '\n')) {
@@ -106,13 +102,6 @@ std::optional<uint64_t> find_value(std::string_view text, std::string_view key) 
     if (value.ok()) return value.value();
   }
   return std::nullopt;
-}
-
-void add_io(int proc, pid_t pid, backend::LiveUsage& out) {
-  const auto text = fs::read_file_at(proc, text::cat(pid, "/io"), Bytes{4096});
-  if (!text.ok()) return;
-  if (const auto bytes = find_value(text.value(), "read_bytes:")) add(out.read_bytes, *bytes);
-  if (const auto bytes = find_value(text.value(), "write_bytes:")) add(out.write_bytes, *bytes);
 }
 
 }  // namespace
@@ -143,23 +132,32 @@ Result<std::vector<backend::ProcessInfo>> read_processes(pid_t init,
   return out;
 }
 
-backend::LiveUsage sum_processes(pid_t init, std::span<const pid_t> pids) {
-  backend::LiveUsage out;
-  out.is_summed = true;
+void sum_processes(std::span<const pid_t> pids, backend::LiveUsage& out) {
   const auto proc = confine::open_proc();
-  if (!proc.ok()) return out;
-  const auto add_one = [&](pid_t pid) {
-    const auto stat = confine::read_proc_stat(proc.value().get(), pid);
-    if (!stat) return;
-    add(out.cpu_ns, ticks_to_ns(stat->cpu_time));
-    add(out.memory, pages_to_bytes(stat->rss));
-    add_io(proc.value().get(), pid, out);
-  };
-  add_one(init);
+  if (!proc.ok()) return;
+  out.is_summed = true;
+  out.cpu_ns = 0;
+  out.memory = 0;
   for (const pid_t pid : pids) {
-    if (pid != init) add_one(pid);
+    const auto stat = confine::read_proc_stat(proc.value().get(), pid);
+    if (!stat) continue;
+    *out.cpu_ns += ticks_to_ns(stat->cpu_time);
+    *out.memory += pages_to_bytes(stat->rss);
   }
-  return out;
+}
+
+void sum_io(std::span<const pid_t> pids, backend::LiveUsage& out) {
+  const auto proc = confine::open_proc();
+  if (!proc.ok()) return;
+  out.is_io_summed = true;
+  out.read_bytes = 0;
+  out.write_bytes = 0;
+  for (const pid_t pid : pids) {
+    const auto text = fs::read_file_at(proc.value().get(), text::cat(pid, "/io"), Bytes{4096});
+    if (!text.ok()) continue;
+    *out.read_bytes += find_value(text.value(), "read_bytes:").value_or(0);
+    *out.write_bytes += find_value(text.value(), "write_bytes:").value_or(0);
+  }
 }
 
 }  // namespace sbx::jail

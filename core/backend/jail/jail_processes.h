@@ -27,8 +27,10 @@ Result<std::vector<backend::ProcessInfo>> read_processes(pid_t init,
                                                          std::span<const pid_t> pids,
                                                          const IdView& ids);
 
-/// CPU time and memory of `init` and `pids` together, and of what of them may be read the bytes
-/// read and written.
-backend::LiveUsage sum_processes(pid_t init, std::span<const pid_t> pids);
+/// CPU time and memory of `pids` together; 0 when there are none.
+void sum_processes(std::span<const pid_t> pids, backend::LiveUsage& out);
+/// The bytes that they have read and written, those of processes that may be asked (io of
+/// proc_pid_io(5) needs the right to trace).
+void sum_io(std::span<const pid_t> pids, backend::LiveUsage& out);
 
 }  // namespace sbx::jail

@@ -72,7 +72,10 @@ TEST_CASE("cgroup: a split group freezes its lower part alone, and goes with it"
     args.cgroup = static_cast<__u64>(dir);
     const auto pid = sys::clone3(args);
     REQUIRE(pid.ok());
-    if (pid.value() == 0) test::sleep_for_ever();
+    if (pid.value() == 0) {
+      ::signal(SIGTERM, SIG_DFL);  // doctest's handler, until here
+      test::sleep_for_ever();
+    }
     return pid.value();
   };
   const pid_t first = start(group.join_dir());
@@ -80,10 +83,13 @@ TEST_CASE("cgroup: a split group freezes its lower part alone, and goes with it"
   CHECK(group.job_processes().value() == std::vector<pid_t>{job});
   CHECK(group.processes().value().size() == 2);
   CHECK(group.freeze().ok());
+  ::kill(job, SIGTERM);
   ::kill(first, SIGTERM);
   CHECK(signal_of(first) == SIGTERM);
+  CHECK(::waitpid(job, nullptr, WNOHANG) == 0);
+  // It may die of the first one as soon as it is let go by the second.
   CHECK(group.kill().ok());
-  CHECK(signal_of(job) == SIGKILL);
+  CHECK(signal_of(job) > 0);
   CHECK(group.remove().ok());
   CHECK(groups_there().empty());
 }

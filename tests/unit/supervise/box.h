@@ -99,6 +99,9 @@ class Box {
     (void)loop.run();
   }
 
+  /// Until an exec ends.
+  void step() { (void)loop.run(); }
+
   /// Starts a shell command; its end is in ends[id].
   uint32_t start(const std::string& script, std::optional<backend::User> user = std::nullopt) {
     backend::ExecSpec spec;
@@ -110,9 +113,13 @@ class Box {
     handler.on_streams = [this](backend::ExecStreams streams) {
       streams_.push_back(std::move(streams));
     };
-    handler.on_exit = [this, known](int status) { ends[*known] = End{status, std::nullopt}; };
+    handler.on_exit = [this, known](int status) {
+      ends[*known] = End{status, std::nullopt};
+      loop.stop();
+    };
     handler.on_failed = [this, known](int, Error error) {
       ends[*known] = End{-1, std::move(error)};
+      loop.stop();
     };
     const auto id = sup->exec(spec, Stdin::kNone, std::move(handler));
     *known = id.ok() ? id.value() : 0;
