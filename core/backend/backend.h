@@ -45,6 +45,7 @@ struct ExecSpec {
   /// nullopt: the job's ids. Others only where a range of ids is mapped (root on the host), from
   /// that range; else the exec fails with the reason.
   std::optional<User> user;
+  uint32_t tag = 0;  ///< the caller's own number of it, for ProcessInfo::exec_id; 0: exec()'s
 };
 
 /// Host ends of a program's standard streams. Owned by the receiver.

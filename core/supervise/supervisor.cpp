@@ -50,6 +50,7 @@ struct Supervisor::Running {
   ExecHandler handler;
   bool has_terminal = false;
   bool is_last = false;
+  uint32_t tag = 0;
 };
 
 Supervisor::Supervisor(Loop& loop,
@@ -106,6 +107,7 @@ Result<uint32_t> Supervisor::exec(const backend::ExecSpec& spec,
   running->handler = std::move(handler);
   running->has_terminal = spec.tty.has_value();
   running->is_last = spec.is_last;
+  running->tag = spec.tag;
   running_.emplace(id, std::move(running));
   Status started;
   GateRequest request{GateKind::kExec, spec.argv.empty() ? std::string() : spec.argv.front()};
@@ -190,7 +192,7 @@ Result<std::vector<backend::ProcessInfo>> Supervisor::processes() const {
   SBX_ASSIGN(std::vector<backend::ProcessInfo> all, sandbox_->processes());
   for (backend::ProcessInfo& process : all) {
     const auto found = sessions_.find(process.session);
-    if (found != sessions_.end()) process.exec_id = found->second;
+    if (found != sessions_.end()) process.exec_id = found->second.tag;
   }
   return all;
 }
@@ -198,9 +200,11 @@ Result<std::vector<backend::ProcessInfo>> Supervisor::processes() const {
 /// A number is not given away while a process has it as its session, so a wrong one is never told.
 void Supervisor::remember(int32_t pid, uint32_t id) {
   constexpr size_t kMost = 4096;
-  sessions_[pid] = id;
+  const uint32_t tag = running_.at(id)->tag;
+  sessions_[pid] = {id, tag != 0 ? tag : id};
   if (sessions_.size() <= kMost) return;
-  std::erase_if(sessions_, [this](const auto& entry) { return !running_.contains(entry.second); });
+  std::erase_if(sessions_,
+                [this](const auto& entry) { return !running_.contains(entry.second.id); });
 }
 
 Status Supervisor::resize(uint32_t exec_id, backend::TermSize size) {

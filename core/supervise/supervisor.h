@@ -63,7 +63,8 @@ class Supervisor {
   /// else by the agent. Requests are carried out in order; `then` is told once, perhaps before the
   /// call returns; success when it is so already. One that cannot be stopped in time (a process in
   /// an uninterruptible sleep) fails and leaves everything running. While stopped: signals wait
-  /// but for SIGKILL, a new exec waits, shutdown() works.
+  /// but for SIGKILL (and with a cgroup v2 any other that ends the program), a new exec waits,
+  /// shutdown() works.
   void freeze(std::function<void(Status)> then);
   void thaw(std::function<void(Status)> then);
   bool is_frozen() const;
@@ -82,6 +83,10 @@ class Supervisor {
 
  private:
   struct Running;
+  struct SessionOwner {
+    uint32_t id;
+    uint32_t tag;
+  };
   void remember(int32_t pid, uint32_t id);
   void on_message();
   void handle(ipc::Received received);
@@ -96,7 +101,7 @@ class Supervisor {
   EventSink sink_;
   Gate& gate_;
   std::map<uint32_t, std::unique_ptr<Running>> running_;
-  std::map<int32_t, uint32_t> sessions_;  // main process inside -> exec; also of ended ones
+  std::map<int32_t, SessionOwner> sessions_;  // main process inside -> exec; also of ended ones
   Pauser pauser_;
   uint32_t next_id_ = 1;
   UniqueFd work_dir_;

@@ -1,5 +1,6 @@
 // How groups end: killed, frozen, destroyed, left by a crash, many at once.
 #include <linux/sched.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -57,6 +58,51 @@ TEST_CASE("cgroup: SIGKILL ends one frozen process, and the other stays frozen")
   CHECK(group.remove().ok());
 }
 
+namespace {
+
+/// A child in a v2 group that sends back each byte that it gets.
+class Echo {
+ public:
+  explicit Echo(int dir) {
+    auto pair = sys::socketpair_seqpacket();
+    REQUIRE(pair.ok());
+    clone_args args{};
+    args.flags = CLONE_INTO_CGROUP;
+    args.exit_signal = SIGCHLD;
+    args.cgroup = static_cast<__u64>(dir);
+    const auto pid = sys::clone3(args);
+    REQUIRE(pid.ok());
+    char byte = 0;
+    while (pid.value() == 0) {
+      if (::read(pair.value().a.get(), &byte, 1) < 1) ::_exit(0);
+      if (::write(pair.value().a.get(), &byte, 1) < 1) ::_exit(0);
+    }
+    pid_ = pid.value();
+    ours_ = std::move(pair.value().b);
+  }
+  pid_t pid() const { return pid_; }
+  /// Whether all that was asked comes back in time.
+  bool answers(int milliseconds) const {
+    char byte = 'x';
+    CHECK(::write(ours_.get(), &byte, 1) == 1);
+    ++asked_;
+    while (asked_ > 0) {
+      pollfd polled{ours_.get(), POLLIN, 0};
+      if (::poll(&polled, 1, milliseconds) != 1) return false;
+      CHECK(::read(ours_.get(), &byte, 1) == 1);
+      --asked_;
+    }
+    return true;
+  }
+
+ private:
+  pid_t pid_ = -1;
+  UniqueFd ours_;
+  mutable int asked_ = 0;
+};
+
+}  // namespace
+
 TEST_CASE("cgroup: a split group freezes its lower part alone, and goes with it") {
   SKIP_UNLESS("cgroup-v2");
   const auto id = cgroup_id();
@@ -65,31 +111,21 @@ TEST_CASE("cgroup: a split group freezes its lower part alone, and goes with it"
   REQUIRE(group.join_dir() >= 0);
   REQUIRE(group.split(std::nullopt).ok());
   REQUIRE(group.job_dir() >= 0);
-  const auto start = [](int dir) {
-    clone_args args{};
-    args.flags = CLONE_INTO_CGROUP;
-    args.exit_signal = SIGCHLD;
-    args.cgroup = static_cast<__u64>(dir);
-    const auto pid = sys::clone3(args);
-    REQUIRE(pid.ok());
-    if (pid.value() == 0) {
-      ::signal(SIGTERM, SIG_DFL);  // doctest's handler, until here
-      test::sleep_for_ever();
-    }
-    return pid.value();
-  };
-  const pid_t first = start(group.join_dir());
-  const pid_t job = start(group.job_dir());
-  CHECK(group.job_processes().value() == std::vector<pid_t>{job});
+  const Echo first(group.join_dir());
+  const Echo job(group.job_dir());
+  CHECK(group.job_processes().value() == std::vector<pid_t>{job.pid()});
   CHECK(group.processes().value().size() == 2);
+  CHECK(first.answers(10'000));
+  CHECK(job.answers(10'000));
   CHECK(group.freeze().ok());
-  ::kill(job, SIGTERM);
-  ::kill(first, SIGTERM);
-  CHECK(signal_of(first) == SIGTERM);
-  CHECK(::waitpid(job, nullptr, WNOHANG) == 0);
-  // It may die of the first one as soon as it is let go by the second.
+  CHECK(first.answers(10'000));
+  CHECK_FALSE(job.answers(100));
+  CHECK(group.thaw().ok());
+  CHECK(job.answers(10'000));
+  CHECK(group.freeze().ok());
   CHECK(group.kill().ok());
-  CHECK(signal_of(job) > 0);
+  CHECK(signal_of(first.pid()) == SIGKILL);
+  CHECK(signal_of(job.pid()) == SIGKILL);
   CHECK(group.remove().ok());
   CHECK(groups_there().empty());
 }

@@ -66,7 +66,7 @@ class Box {
     request.profile = &profile;
     request.id = id.value();
     request.state_dir = dir_.path();
-    request.is_lasting = true;
+    request.is_lasting = is_lasting;
     auto plan = choice.value().backend->plan(request);
     if (!plan.ok()) return plan.error().to_string();
     auto sandbox = plan.value()->launch(nullptr);
@@ -108,6 +108,7 @@ class Box {
     spec.argv = {"/bin/sh", "-c", script};
     spec.env = {"PATH=/usr/bin:/bin"};
     spec.user = user;
+    spec.tag = tag;
     ExecHandler handler;
     auto known = std::make_shared<uint32_t>(0);
     handler.on_streams = [this](backend::ExecStreams streams) {
@@ -177,7 +178,9 @@ class Box {
   Loop loop;
   AllowGate gate;
   std::map<uint32_t, End> ends;
+  bool is_lasting = true;
   bool has_freezer = false;
+  uint32_t tag = 0;  ///< of what start() starts
   std::unique_ptr<Supervisor> sup;
 
  private:

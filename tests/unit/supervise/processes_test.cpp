@@ -15,7 +15,9 @@ TEST_CASE("processes: each with its numbers inside, its exec, its command line a
   check_as_both([]() -> Complaint {
     OPEN(box);
     const uint32_t first = box.start("exec sleep 1111");
-    const uint32_t second = box.start("sleep 2222 & wait");
+    box.tag = 77;
+    box.start("sleep 2222 & wait");
+    const uint32_t second = 77;
     std::vector<backend::ProcessInfo> all;
     BOX_CHECK(box.wait([&] {
       auto now = box.sup->processes();
@@ -110,19 +112,24 @@ TEST_CASE("usage: memory that a program takes is seen, and its peak after it gav
 TEST_CASE("exec: cost of a program in a lasting sandbox (printed, not judged)") {
   SKIP_UNLESS("userns");
   check_as_both([]() -> Complaint {
-    OPEN(box);
-    std::vector<std::int64_t> ns;
-    for (int i = 0; i < 200; ++i) {
-      const std::int64_t start = monotonic_ns();
-      const uint32_t id = box.start("exec true");
-      while (!box.ends.contains(id)) {
-        box.step();
+    for (const bool is_lasting : {false, true}) {
+      Box box;
+      box.is_lasting = is_lasting;
+      if (Complaint said = box.open(); said) return said;
+      std::vector<std::int64_t> ns;
+      for (int i = 0; i < 50; ++i) {
+        const std::int64_t start = monotonic_ns();
+        const uint32_t id = box.start("exec true");
+        while (!box.ends.contains(id)) {
+          box.step();
+        }
+        ns.push_back(monotonic_ns() - start);
       }
-      ns.push_back(monotonic_ns() - start);
+      std::sort(ns.begin(), ns.end());
+      const auto median = static_cast<long long>(ns[ns.size() / 2] / 1000);
+      std::fprintf(
+          stderr, "exec: median %lld us%s\n", median, is_lasting ? ", lasting" : ", one-shot");
     }
-    std::sort(ns.begin(), ns.end());
-    std::fprintf(
-        stderr, "exec: median %lld us\n", static_cast<long long>(ns[ns.size() / 2] / 1000));
     return {};
   });
 }
