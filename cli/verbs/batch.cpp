@@ -122,8 +122,9 @@ constexpr std::array kFlags = {
          Repeat::kAll},
     Flag{'v',
          "mount",
-         "SRC:DST[:ro|rw]",
-         "Show a host file or directory at DST, read-only unless :rw; repeatable",
+         "SRC:DST[:ro|rw|overlay]",
+         "Show a host file or directory at DST, read-only unless :rw; with :overlay it can be "
+         "changed and the host's stays as it is; repeatable",
          kJobs,
          Repeat::kAll,
          Complete::kFile},

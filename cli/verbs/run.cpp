@@ -106,8 +106,9 @@ constexpr std::array kFlags = {
          Repeat::kAll},
     Flag{'v',
          "mount",
-         "SRC:DST[:ro|rw]",
-         "Show a host file or directory at DST, read-only unless :rw; for names with colons "
+         "SRC:DST[:ro|rw|overlay]",
+         "Show a host file or directory at DST, read-only unless :rw; with :overlay it can be "
+         "changed and the host's stays as it is; for names with colons "
          "src=SRC,dst=DST,mode=ro; repeatable",
          kFiles,
          Repeat::kAll,

@@ -71,6 +71,16 @@ struct InputFile {
   bool operator==(const InputFile&) const = default;
 };
 
+/// A root that keeps what is written to it (sessions): an overlay of layers. A layer is a directory
+/// with `fs/PART` (content, as overlayfs keeps an upper) and, while it is somebody's upper,
+/// `ovl/PART` (work directory); PART is "root", or "m-<hex>" of a host directory that is mounted
+/// `overlay`. With ids of a range the content belongs to those of IdRange::kStorage.
+struct WritableRoot {
+  std::vector<std::string> lowers;  ///< absolute layer directories, lowest first; [0] is the base
+  std::string upper;  ///< absolute; exists, ours alone, no other sandbox has it; `fs` and `ovl` are
+                      ///< made when missing, `ovl` is made anew
+};
+
 /// Everything a backend needs to know to plan one sandbox.
 struct LaunchRequest {
   const profile::Profile* profile = nullptr;  ///< not owned; outlives the call
@@ -80,6 +90,7 @@ struct LaunchRequest {
   std::vector<InputFile> files;
   /// A session: it gets whatever pausing and counting need, and its programs are apart from PID 1.
   bool is_lasting = false;
+  std::optional<WritableRoot> root;  ///< nullopt: a root that is thrown away, /work on a tmpfs
 };
 
 /// The message channel to the agent (PID 1 inside) of one sandbox.
@@ -222,6 +233,11 @@ struct Backend {
   /// caller reads its command line, profile and inputs. A failure shows in launch().
   std::shared_ptr<HeadStart> (*begin)(HeadRequest request);
   Result<std::unique_ptr<Plan>> (*plan)(const LaunchRequest&);
+  /// The frozen lowest layer for this host's tree and the request's profile, below `layers_dir`
+  /// (ours alone): made when it is not there (some 10 ms), else found (1 ms). Returns its name,
+  /// "base-<hex>". `request.root` is not looked at. Whoever removes layers spares names that begin
+  /// with '.' as long as they are locked (flock(2)).
+  Result<std::string> (*base_layer)(const LaunchRequest& request, const std::string& layers_dir);
 };
 
 /// Chosen backend and why, for the result object.

@@ -8,7 +8,8 @@ namespace sbx::backend {
 
 namespace {
 
-constexpr std::array<Backend, 1> kBackends{{{"jail", jail::begin_jail, jail::plan_jail}}};
+constexpr std::array<Backend, 1> kBackends{
+    {{"jail", jail::begin_jail, jail::plan_jail, jail::jail_base_layer}}};
 
 }  // namespace
 

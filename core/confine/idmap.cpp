@@ -24,7 +24,7 @@
 namespace sbx::confine {
 namespace {
 
-constexpr std::uint32_t kRanges = (IdRange::kEnd - IdRange::kFirst) / IdRange::kCount;
+constexpr std::uint32_t kRanges = (IdRange::kStorage - IdRange::kFirst) / IdRange::kCount;
 constexpr Bytes kMaxFile{16U << 20U};
 
 /// Whether the span has an id in [base, end). Nothing can overflow: spans reach up to 2^64.

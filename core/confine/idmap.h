@@ -26,6 +26,9 @@ class IdRange {
   static constexpr std::uint32_t kCount = 65536;
   static constexpr std::uint32_t kFirst = 0x70000000;  // "HIC SVNT LEONES" in systemd's UIDS-GIDS
   static constexpr std::uint32_t kEnd = 0x7ffe0000;    // one past the last
+  /// The range that no sandbox ever gets: what layers of sandboxes hold is owned by its ids, and
+  /// mapped to those of the sandbox that uses it.
+  static constexpr std::uint32_t kStorage = kEnd - kCount;
 
   /// Claims one below `dir` (made 0700 if missing; one per host for all of root's sandboxes, so
   /// that no two ever meet). kLimit when all are taken.

@@ -19,33 +19,19 @@
 
 #include "core/base/sys.h"
 #include "core/base/text.h"
+#include "core/confine/mount_tools.h"
 
 namespace sbx::confine {
 
 namespace {
 
-// umount2(2) and mount(2) flags that <linux/mount.h> lacks (it cannot be mixed with sys/mount.h).
-constexpr int kDetach = 2;                // MNT_DETACH
+// mount(2) flag that <linux/mount.h> lacks (it cannot be mixed with sys/mount.h).
 constexpr uint64_t kPrivate = 1UL << 18;  // MS_PRIVATE
-constexpr std::string_view kStaging = "/proc";
 constexpr std::string_view kNullDevice = "/dev/null";
 constexpr unsigned kNullMajor = 1;
 constexpr unsigned kNullMinor = 3;
 
 constexpr uint64_t kQuiet = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
-
-std::string relative(const std::string& path) {
-  const size_t start = path.find_first_not_of('/');
-  return start == std::string::npos ? "." : path.substr(start);
-}
-
-Status set_attributes(int mount_fd, uint64_t set, unsigned flags, const std::string& what) {
-  mount_attr attr{};
-  attr.attr_set = set;
-  auto done = sys::mount_setattr(mount_fd, "", flags | AT_EMPTY_PATH, attr);
-  if (!done.ok()) return std::move(done).error().prefixed(what);
-  return {};
-}
 
 Status set_owner(int dirfd, const std::string& name, int32_t owner) {
   if (owner == kKeepOwner) return {};
@@ -59,31 +45,47 @@ Status make_dir(int dirfd, const std::string& name, uint32_t mode, int32_t owner
   return set_owner(dirfd, name, owner);
 }
 
+}  // namespace
+
+std::string relative(const std::string& path) {
+  const size_t start = path.find_first_not_of('/');
+  return start == std::string::npos ? "." : path.substr(start);
+}
+
 std::string parent_of(const std::string& path) {
   return path.substr(0, path.rfind('/'));
 }
 
-struct FsOption {
-  std::string key;
-  std::string value;
-};
+Status set_attributes(int mount_fd, uint64_t set, unsigned flags, const std::string& what) {
+  mount_attr attr{};
+  attr.attr_set = set;
+  auto done = sys::mount_setattr(mount_fd, "", flags | AT_EMPTY_PATH, attr);
+  if (!done.ok()) return std::move(done).error().prefixed(what);
+  return {};
+}
 
 Result<UniqueFd> new_mount(const std::string& type,
                            std::span<const FsOption> options,
                            unsigned attributes) {
   SBX_ASSIGN(const UniqueFd context, sys::fsopen(type));
   for (const FsOption& option : options) {
-    SBX_TRY(sys::fsconfig_set_string(context.get(), option.key, option.value));
+    if (option.value.empty()) {
+      SBX_TRY(sys::fsconfig_set_flag(context.get(), option.key));
+    } else {
+      SBX_TRY(sys::fsconfig_set_string(context.get(), option.key, option.value));
+    }
   }
   SBX_TRY(sys::fsconfig_create(context.get()));
   return sys::fsmount(context.get(), attributes);
 }
 
-}  // namespace
-
-Result<UniqueFd> open_source(const std::string& source, const std::string& beneath) {
+Result<UniqueFd> open_source(const std::string& source,
+                             const std::string& beneath,
+                             SourceDepth depth) {
+  const unsigned flags =
+      OPEN_TREE_CLONE | (depth == SourceDepth::kRecursive ? unsigned{AT_RECURSIVE} : 0U);
   if (beneath.empty()) {
-    return sys::open_tree(AT_FDCWD, source, OPEN_TREE_CLONE | AT_RECURSIVE);
+    return sys::open_tree(AT_FDCWD, source, flags);
   }
   if (source != beneath && !source.starts_with(beneath + "/")) {
     return Error(Errc::kDenied, text::cat(source, " is not below ", beneath));
@@ -94,7 +96,7 @@ Result<UniqueFd> open_source(const std::string& source, const std::string& benea
              sys::openat2(AT_FDCWD, beneath, O_PATH | O_DIRECTORY, 0, RESOLVE_NO_SYMLINKS));
   SBX_ASSIGN(const UniqueFd found,
              sys::openat2(dir.get(), rest, O_PATH, 0, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS));
-  return sys::open_tree(found.get(), "", OPEN_TREE_CLONE | AT_RECURSIVE | AT_EMPTY_PATH);
+  return sys::open_tree(found.get(), "", flags | AT_EMPTY_PATH);
 }
 
 Status make_objects(int dirfd, std::span<const Step> steps) {
@@ -129,11 +131,7 @@ Status MountExecutor::execute(const Step& step) {
 }
 
 Result<UniqueFd> MountExecutor::open_target(const std::string& path, int flags) const {
-  return sys::openat2(root_.get(),
-                      relative(path),
-                      static_cast<uint64_t>(flags),
-                      0,
-                      RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+  return sys::openat2(root_.get(), relative(path), static_cast<uint64_t>(flags), 0, kStrictly);
 }
 
 /// Where no component can be a link (we made the parent), the kernel looks the path up itself;
@@ -155,7 +153,7 @@ Status MountExecutor::run(const NewRoot& step) {
   const FsOption options[] = {{"size", std::to_string(step.size.v)}, {"mode", "0755"}};
   SBX_ASSIGN(root_, new_mount("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV));
   made_dirs_.insert("");
-  return sys::move_mount(root_.get(), "", AT_FDCWD, std::string(kStaging), MOVE_MOUNT_F_EMPTY_PATH);
+  return sys::move_mount(root_.get(), "", AT_FDCWD, kStaging, MOVE_MOUNT_F_EMPTY_PATH);
 }
 
 Result<int> MountExecutor::received(int32_t source_fd, const std::string& source) const {
@@ -176,7 +174,7 @@ Status MountExecutor::run(const KeptRoot& step) {
   SBX_TRY(set_attributes(root_.get(), kAttributes, 0, step.source));
   made_dirs_.insert(step.dirs.begin(), step.dirs.end());
   kept_root_ = step.source;
-  return sys::move_mount(root_.get(), "", AT_FDCWD, std::string(kStaging), MOVE_MOUNT_F_EMPTY_PATH);
+  return sys::move_mount(root_.get(), "", AT_FDCWD, kStaging, MOVE_MOUNT_F_EMPTY_PATH);
 }
 
 Status MountExecutor::run(const MakeDir& step) {
@@ -193,12 +191,10 @@ Status MountExecutor::run(const MakeFile& step) {
     }
     return {};
   }
-  SBX_ASSIGN(const UniqueFd file,
-             sys::openat2(root_.get(),
-                          relative(step.path),
-                          O_WRONLY | O_CREAT | O_EXCL,
-                          step.mode,
-                          RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS));
+  SBX_ASSIGN(
+      const UniqueFd file,
+      sys::openat2(
+          root_.get(), relative(step.path), O_WRONLY | O_CREAT | O_EXCL, step.mode, kStrictly));
   return sys::write_all(file.get(), step.content);
 }
 
@@ -249,7 +245,7 @@ Result<UniqueFd> MountExecutor::scratch_mount(const Scratch& step) const {
 
 Status MountExecutor::run(const Scratch& step) {
   if (step.dirs.empty()) return Error(Errc::kInternal, "scratch space without a directory");
-  SBX_ASSIGN(const UniqueFd mount, scratch_mount(step));
+  SBX_ASSIGN(UniqueFd mount, scratch_mount(step));
   // A detached mount cannot be cloned before Linux 6.15, so it is attached at its first place while
   // its directories are taken, each as a mount of its own. The first of them then covers it: an
   // umount would cost a wait for RCU.
@@ -267,12 +263,14 @@ Status MountExecutor::run(const Scratch& step) {
   for (size_t i = 0; i < step.dirs.size(); ++i) {
     SBX_TRY(attach(trees[i].get(), step.dirs[i].path));
   }
+  scratch_ = std::move(mount);
   return {};
 }
 
 Status MountExecutor::run(const Proc& step) {
   SBX_ASSIGN(const UniqueFd mount, new_mount("proc", {}, kQuiet));
-  return attach(mount.get(), step.path);
+  SBX_TRY(attach(mount.get(), step.path));
+  return is_layered_ ? check_proc(step.path) : Status();
 }
 
 Status MountExecutor::run(const DevPts& step) {
@@ -344,8 +342,15 @@ Status MountExecutor::run(const Loopback& /*step*/) {
   return {};
 }
 
-Status MountExecutor::run(const EnterRoot& /*step*/) {
-  SBX_TRY(set_attributes(root_.get(), MOUNT_ATTR_RDONLY, 0, "the new root"));
+Status MountExecutor::run(const EnterRoot& step) {
+  if (!step.is_writable) {
+    SBX_TRY(set_attributes(root_.get(), MOUNT_ATTR_RDONLY, 0, "the new root"));
+  }
+  if (!step.work_dir.empty()) {
+    SBX_ASSIGN(work_dir_, without_mounts(step.work_dir));
+  }
+  SBX_TRY(unstage());
+  scratch_.reset();
   if (::fchdir(root_.get()) != 0) return sys_error("enter the new root");
   // pivot_root(".", ".") stacks the old root over the new one (pivot_root(2), NOTES).
   SBX_TRY(sys::pivot_root(".", "."));

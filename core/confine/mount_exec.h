@@ -10,6 +10,8 @@
 //   3. Host sources are opened by path in our own mount namespace, or arrive as detached mounts
 //      from the parent, which may read what we may not.
 //   4. EnterRoot seals the root, pivots into it and detaches everything of the host.
+// A root that keeps what is written to it is an Overlay instead of NewRoot (overlay_exec.cpp). No
+// object in it is believed: Place makes sure of each mount's target first.
 #pragma once
 
 #include <functional>
@@ -23,10 +25,15 @@
 
 namespace sbx::confine {
 
-/// A detached mount of the host tree or file at `source`, with everything mounted below it. With
-/// `beneath` a source that leads out of that directory by `..` or a link is kDenied. Needs
-/// CAP_SYS_ADMIN over the current mount namespace.
-Result<UniqueFd> open_source(const std::string& source, const std::string& beneath);
+/// Whether what is mounted below a source comes along.
+enum class SourceDepth : uint8_t { kRecursive, kOneMount };
+
+/// A detached mount of the host tree or file at `source`. With `beneath` a source that leads out of
+/// that directory by `..` or a link is kDenied. Needs CAP_SYS_ADMIN over the current mount
+/// namespace.
+Result<UniqueFd> open_source(const std::string& source,
+                             const std::string& beneath,
+                             SourceDepth depth = SourceDepth::kRecursive);
 
 /// Makes the MakeDir, MakeFile and MakeLink among `steps` below `dirfd`, an empty directory of the
 /// caller's, and syncs what was written; for a KeptRoot later. Any other step is kInternal.
@@ -64,16 +71,31 @@ class MountExecutor {
   Status run(const Loopback& step);
   Status run(const EnterRoot& step);
   Status run(const ShowCgroup& step);
+  Status run(const Stage& step);
+  Status run(const Overlay& step);
+  Status run(const Place& step);
+  Status run(const Tmpfs& step);
+  Status run(const Seal& step);
 
   Result<int> received(int32_t source_fd, const std::string& source) const;
   Result<UniqueFd> scratch_mount(const Scratch& step) const;
   Result<UniqueFd> open_target(const std::string& path, int flags) const;
   Status attach(int mount_fd, const std::string& path) const;
+  Result<std::string> stage_throwaway(const std::string& name,
+                                      const OverlayLayer& lowest,
+                                      const std::string& part);
+  Status check_proc(const std::string& path) const;
+  Result<UniqueFd> without_mounts(const std::string& path) const;
+  Status unstage();
 
   std::span<const UniqueFd> sources_;
   UniqueFd root_;
   std::string kept_root_;  ///< KeptRoot::source; empty: a root of our own
   UniqueFd work_dir_;
+  UniqueFd scratch_;         ///< the whole scratch space, covered in the tree
+  UniqueFd stage_;           ///< where Overlay finds its parts
+  size_t overlays_ = 0;      ///< made up to now
+  bool is_layered_ = false;  ///< the root is an Overlay: somebody may have written to it before
   std::set<std::string, std::less<>>
       made_dirs_;  ///< inside paths; no link leads to or through them
 };

@@ -88,7 +88,40 @@ struct ToText {
   }
   std::string operator()(const Loopback& /*s*/) const { return "loopback up"; }
   std::string operator()(const ShowCgroup& s) const { return text::cat("cgroup2 on ", s.path); }
-  std::string operator()(const EnterRoot& /*s*/) const { return "enter root"; }
+  std::string operator()(const EnterRoot& s) const {
+    return s.is_writable ? "enter root, writable" : "enter root";
+  }
+  std::string operator()(const Stage& s) const {
+    std::string out = "stage";
+    for (size_t i = 0; i < s.dirs.size(); ++i) {
+      out += text::cat(" ", std::to_string(i), "=", text::escape(s.dirs[i].source));
+    }
+    return out;
+  }
+  std::string operator()(const Overlay& s) const {
+    std::string out = text::cat("overlay on ", text::escape(s.path), " of");
+    for (const OverlayLayer& lower : s.lowers) {
+      out += text::cat(" ", std::to_string(lower.dir), lower.sub.empty() ? "" : "/", lower.sub);
+    }
+    if (s.upper < 0) return out + " changes in scratch";
+    return text::cat(out, " changes in ", std::to_string(s.upper), "/fs/", s.part);
+  }
+  std::string operator()(const Place& s) const {
+    const std::string path = text::escape(s.path);
+    switch (s.kind) {
+      case PlaceKind::kDir:
+        return text::cat("place dir ", path, " mode ", octal(s.mode), owner_text(s.owner));
+      case PlaceKind::kFile:
+        return text::cat("place file ", path, " mode ", octal(s.mode));
+      case PlaceKind::kLink:
+        return text::cat("place link ", path, " -> ", text::escape(s.target));
+    }
+    return "?";
+  }
+  std::string operator()(const Tmpfs& s) const {
+    return text::cat("tmpfs on ", s.path, " size ", to_string(s.size));
+  }
+  std::string operator()(const Seal& s) const { return text::cat("seal ", s.path); }
 };
 
 }  // namespace

@@ -107,11 +107,68 @@ struct Hostname {
 /// Brings up `lo` of the sandbox's own network namespace.
 struct Loopback {};
 
-/// Makes the new root read-only, enters it and drops the host's tree. Last step.
-struct EnterRoot {};
+/// Makes the new root read-only (unless it is to be written to), enters it and drops the host's
+/// tree. Last step.
+struct EnterRoot {
+  bool is_writable = false;
+  std::string work_dir;  ///< not empty: kept as a descriptor for the host, in place of Scratch's
+};
 
 /// The sandbox's own part of the host's cgroup v2 tree, read-only. PID 1 was cloned into it.
 struct ShowCgroup {
+  std::string path;
+};
+
+/// A directory of the host that overlays are made of.
+struct StagedDir {
+  std::string source;      ///< host path; only for the text form when `source_fd` is set
+  std::string beneath;     ///< as in Bind
+  int32_t source_fd = -1;  ///< index among the descriptors sent along: a detached mount
+};
+
+/// Makes directories reachable for Overlay steps, which count them from 0; nobody else ever sees
+/// them.
+struct Stage {
+  std::vector<StagedDir> dirs;
+};
+
+/// `sub` below a staged directory.
+struct OverlayLayer {
+  uint32_t dir = 0;
+  std::string sub;  ///< relative; empty: the directory itself
+};
+
+/// An overlay (overlayfs with `userxattr`) at `path`; at "/" it becomes the new root, in place of
+/// NewRoot.
+struct Overlay {
+  std::string path;
+  std::vector<OverlayLayer> lowers;  ///< lowest first
+  int32_t upper = -1;  ///< a staged directory with fs/PART and ovl/PART; -1: the scratch
+                       ///< space, so that changes count there and go with it
+  std::string part;
+};
+
+enum class PlaceKind { kDir, kFile, kLink };
+
+/// What a mount or the job needs is there, in a root that somebody could write to before: made when
+/// missing; anything of another type is moved aside, as NAME.sbx-displaced-N, and no link is
+/// followed. A directory can be entered afterwards. A link is only made when its name is free.
+struct Place {
+  std::string path;  ///< its parent was placed before
+  PlaceKind kind = PlaceKind::kDir;
+  uint32_t mode = 0755;
+  int32_t owner = kKeepOwner;  ///< of a directory: set also when it exists
+  std::string target;          ///< of a link
+};
+
+/// A small tmpfs of our own, for places that the job must not change.
+struct Tmpfs {
+  std::string path;
+  Bytes size;
+};
+
+/// Makes the mount at `path` read-only, but not those below it.
+struct Seal {
   std::string path;
 };
 
@@ -130,7 +187,12 @@ using Step = std::variant<NewRoot,
                           Loopback,
                           EnterRoot,
                           KeptRoot,
-                          ShowCgroup>;
+                          ShowCgroup,
+                          Stage,
+                          Overlay,
+                          Place,
+                          Tmpfs,
+                          Seal>;
 
 /// One line, without line feed; inside-controlled bytes escaped.
 std::string to_text(const Step& step);

@@ -122,7 +122,7 @@ struct ToJson {
     for (const Mount& each : mounts) {
       list.push_back({{"source", each.source},
                       {"target", each.target},
-                      {"mode", each.mode == MountMode::kReadOnly ? "ro" : "rw"}});
+                      {"mode", mode_name(each.mode)}});
     }
     return list;
   }

@@ -17,7 +17,8 @@ namespace sbx::profile {
 namespace {
 
 constexpr std::string_view kForms =
-    "expected SRC:DST[:ro|rw], or src=SRC,dst=DST[,mode=ro|rw] for names with a colon";
+    "expected SRC:DST[:ro|rw|overlay], or src=SRC,dst=DST[,mode=ro|rw|overlay] for names with a "
+    "colon";
 
 Error wrong(std::string message) {
   return {Errc::kUsage, std::move(message)};
@@ -114,6 +115,18 @@ Result<std::string> fence(const std::string& text,
 
 }  // namespace
 
+std::string_view mode_name(MountMode mode) {
+  switch (mode) {
+    case MountMode::kReadOnly:
+      return "ro";
+    case MountMode::kReadWrite:
+      return "rw";
+    case MountMode::kOverlay:
+      return "overlay";
+  }
+  return "?";
+}
+
 Result<MountText> split_mount(std::string_view text) {
   if (text.starts_with("src=") || text.starts_with("dst=")) return split_keyed(text);
   const std::vector<std::string_view> parts = text::split(text, ':');
@@ -130,9 +143,9 @@ Result<Mount> make_mount(const MountText& text, const MountBase& base) {
   if (text.mode == "rw") {
     mount.mode = MountMode::kReadWrite;
   } else if (text.mode == "overlay") {
-    return wrong("mode overlay is not supported by this version of sbx; expected ro or rw");
+    mount.mode = MountMode::kOverlay;
   } else if (text.mode != "ro") {
-    return wrong(text::cat("mode ", quoted(text.mode), " is unknown; expected ro or rw"));
+    return wrong(text::cat("mode ", quoted(text.mode), " is unknown; expected ro, rw or overlay"));
   }
   const std::string complaint = target_complaint(text.target);
   if (!complaint.empty()) return wrong(text::cat("target ", quoted(text.target), ' ', complaint));

@@ -16,8 +16,8 @@ struct MountText {
   std::string mode = "ro";
 };
 
-/// "SRC:DST[:ro|rw]", or "src=…,dst=…[,mode=…]" for names with colons. The message of an error is
-/// the end of a sentence.
+/// "SRC:DST[:ro|rw|overlay]", or "src=…,dst=…[,mode=…]" for names with colons. The message of an
+/// error is the end of a sentence.
 Result<MountText> split_mount(std::string_view text);
 
 struct MountBase {

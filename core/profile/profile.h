@@ -43,7 +43,10 @@ struct EnvVar {
   std::string value;
 };
 
-enum class MountMode { kReadOnly, kReadWrite };
+/// kOverlay: what is there can be changed, and the host's directory is not; only of directories.
+enum class MountMode { kReadOnly, kReadWrite, kOverlay };
+/// As it is written in profiles: "ro", "rw", "overlay".
+std::string_view mode_name(MountMode mode);
 
 struct Mount {
   std::string source;  // absolute host path; relative ones are resolved when they are read

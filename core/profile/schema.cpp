@@ -54,7 +54,7 @@ struct FieldSchema {
                       {"properties",
                        {{"source", {{"type", "string"}}},
                         {"target", {{"type", "string"}, {"pattern", "^/"}}},
-                        {"mode", {{"enum", {"ro", "rw"}}}}}},
+                        {"mode", {{"enum", {"ro", "rw", "overlay"}}}}}},
                       {"required", {"source", "target"}},
                       {"additionalProperties", false}};
     return {{"type", "array"}, {"items", {{"anyOf", {as_text, as_map}}}}};

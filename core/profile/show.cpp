@@ -76,7 +76,7 @@ std::string show_cpus(std::uint32_t millis) {
 }
 
 std::string show_mount(const Mount& mount) {
-  const std::string_view mode = mount.mode == MountMode::kReadOnly ? "ro" : "rw";
+  const std::string_view mode = mode_name(mount.mode);
   if (mount.source.find(':') == std::string::npos && mount.target.find(':') == std::string::npos) {
     return text::cat(mount.source, ':', mount.target, ':', mode);
   }

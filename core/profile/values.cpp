@@ -327,8 +327,9 @@ void Reader::read_mount(const YamlNode& node) {
     if (text.source.empty()) return complain(node, "mounts", "a mount needs a source");
     if (text.target.empty()) return complain(node, "mounts", "a mount needs a target");
   } else {
-    return complain(
-        node, "mounts", text::cat("expected SRC:DST[:ro|rw] or a map, not ", kind_name(node)));
+    return complain(node,
+                    "mounts",
+                    text::cat("expected SRC:DST[:ro|rw|overlay] or a map, not ", kind_name(node)));
   }
   Result<Mount> made = make_mount(text, {source_.base_dir, source_.home, source_.project});
   if (!made.ok()) return complain(node, "mounts", made.error().message());

@@ -1,6 +1,7 @@
 // Jail backend: see jail_backend.h.
 #include "core/backend/jail/jail_backend.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
@@ -19,6 +20,8 @@ namespace sbx::jail {
 namespace {
 
 constexpr host::KernelVersion kNprocPerUserns{5, 14};
+/// overlayfs accepts layers with mapped ids.
+constexpr host::KernelVersion kMappedLayers{5, 19};
 
 /// Whether the job, running as our own id, could write our binary or make it writable.
 bool is_own_binary_writable(const std::string& binary) {
@@ -47,6 +50,23 @@ const JailBasics& basics() {
   return kBasics;
 }
 
+/// The names in `fs` of each lower.
+Result<std::vector<std::vector<std::string>>> layer_parts(const backend::WritableRoot& root) {
+  std::vector<std::vector<std::string>> out;
+  for (const std::string& lower : root.lowers) {
+    const std::string path = lower + "/fs";
+    DIR* list = ::opendir(path.c_str());
+    if (list == nullptr) return sys_error(text::cat("list the layer ", path));
+    std::vector<std::string> names;
+    while (const dirent* entry = ::readdir(list)) {  // NOLINT(concurrency-mt-unsafe): one thread
+      names.emplace_back(static_cast<const char*>(entry->d_name));
+    }
+    (void)::closedir(list);
+    out.push_back(std::move(names));
+  }
+  return out;
+}
+
 Result<JailFacts> look(const backend::LaunchRequest& request) {
   host::Facts host;
   JailFacts facts;
@@ -61,8 +81,15 @@ Result<JailFacts> look(const backend::LaunchRequest& request) {
   const auto& cgroups = host.cgroups();
   if (!cgroups.ok()) return cgroups.error();
   facts.cgroups = cgroups.value();
-  // Only a mount needs to know what is where.
-  if (!request.profile->mounts.empty()) {
+  if (request.root.has_value()) {
+    if (facts.basics.has_id_range && host.kernel() < kMappedLayers) {
+      return Error(Errc::kUnsupported, "a root that is kept needs Linux 5.19 when root runs sbx")
+          .with_hint("run sbx as a user, or on a newer kernel");
+    }
+    SBX_ASSIGN(facts.layer_parts, layer_parts(*request.root));
+  }
+  // Only a mount needs to know what is where, and a root in whose layers the base is.
+  if (!request.profile->mounts.empty() || request.root.has_value()) {
     SBX_ASSIGN(facts.tree, read_host_tree());
   }
   for (const profile::Mount& mount : request.profile->mounts) {
@@ -80,7 +107,7 @@ class JailHead final : public backend::HeadStart {
   JailHead(const JailBasics& basics, InitMode init, BaseChoice base)
       : init_(init), base_(std::move(base)), begun_(begin(basics, init, base_)) {}
   bool is_fitting(const JailPlan& plan) const {
-    return init_ == plan.init && base_.content == plan.base &&
+    return !plan.root.has_value() && init_ == plan.init && base_.content == plan.base &&
            !(plan.needs_own_root && base_.may_share_root);
   }
   Result<BegunPtr> take() { return std::move(begun_); }
@@ -115,7 +142,9 @@ Result<std::unique_ptr<backend::Sandbox>> PlannedJail::launch(
   const bool is_fitting = own != nullptr && own->is_fitting(plan_);
   SBX_ASSIGN(BegunPtr begun,
              is_fitting ? own->take()
-                        : begin(plan_.basics, plan_.init, {plan_.base, !plan_.needs_own_root}));
+                        : begin(plan_.basics,
+                                plan_.init,
+                                {plan_.base, !plan_.needs_own_root, plan_.root.has_value()}));
   auto sandbox = jail::launch(plan_, std::move(begun));
   // What a crashed sbx left is looked for while PID 1 sets up, so that it costs no waiting.
   confine::reap_stale_cgroups(plan_.layout);
@@ -136,6 +165,16 @@ Result<std::unique_ptr<backend::Plan>> plan_jail(const backend::LaunchRequest& r
   SBX_ASSIGN(JailFacts facts, look(request));
   SBX_ASSIGN(JailPlan plan, make_plan(request, std::move(facts)));
   return std::unique_ptr<backend::Plan>(std::make_unique<PlannedJail>(std::move(plan)));
+}
+
+Result<std::string> jail_base_layer(const backend::LaunchRequest& request,
+                                    const std::string& layers_dir) {
+  backend::LaunchRequest as_base = request;
+  as_base.root.emplace();  // what is made in the root does not depend on the layers
+  SBX_ASSIGN(JailFacts facts, look(as_base));
+  const LayerOwners owners = layer_owners(facts.basics);
+  SBX_ASSIGN(const JailPlan plan, make_plan(as_base, std::move(facts)));
+  return open_base_layer(layers_dir, plan.base_objects, owners);
 }
 
 }  // namespace sbx::jail

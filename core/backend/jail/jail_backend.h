@@ -13,4 +13,8 @@ std::shared_ptr<backend::HeadStart> begin_jail(backend::HeadRequest request);
 /// Looks at the host (some dozen reads) and plans; see Backend::plan.
 Result<std::unique_ptr<backend::Plan>> plan_jail(const backend::LaunchRequest& request);
 
+/// See Backend::base_layer.
+Result<std::string> jail_base_layer(const backend::LaunchRequest& request,
+                                    const std::string& layers_dir);
+
 }  // namespace sbx::jail

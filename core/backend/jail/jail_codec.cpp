@@ -64,12 +64,45 @@ struct StepWriter {
   void operator()(const confine::Hostname& s) const { w.str(s.name); }
   void operator()(const confine::Loopback& /*s*/) const {}
   void operator()(const confine::ShowCgroup& s) const { w.str(s.path); }
-  void operator()(const confine::EnterRoot& /*s*/) const {}
+  void operator()(const confine::EnterRoot& s) const {
+    w.u8(s.is_writable ? 1 : 0);
+    w.str(s.work_dir);
+  }
   void operator()(const confine::KeptRoot& s) const {
     w.str(s.source);
     w.i32(s.source_fd);
     w.list(s.dirs);
   }
+  void operator()(const confine::Stage& s) const {
+    w.u32(static_cast<uint32_t>(s.dirs.size()));
+    for (const confine::StagedDir& dir : s.dirs) {
+      w.str(dir.source);
+      w.str(dir.beneath);
+      w.i32(dir.source_fd);
+    }
+  }
+  void operator()(const confine::Overlay& s) const {
+    w.str(s.path);
+    w.u32(static_cast<uint32_t>(s.lowers.size()));
+    for (const confine::OverlayLayer& lower : s.lowers) {
+      w.u32(lower.dir);
+      w.str(lower.sub);
+    }
+    w.i32(s.upper);
+    w.str(s.part);
+  }
+  void operator()(const confine::Place& s) const {
+    w.str(s.path);
+    w.u8(static_cast<uint8_t>(s.kind));
+    w.u32(s.mode);
+    w.i32(s.owner);
+    w.str(s.target);
+  }
+  void operator()(const confine::Tmpfs& s) const {
+    w.str(s.path);
+    w.u64(s.size.v);
+  }
+  void operator()(const confine::Seal& s) const { w.str(s.path); }
 };
 
 void read_into(Reader& r, confine::NewRoot& s) {
@@ -128,7 +161,47 @@ void read_into(Reader& r, confine::Hostname& s) {
   s.name = r.str();
 }
 void read_into(Reader& /*r*/, confine::Loopback& /*s*/) {}
-void read_into(Reader& /*r*/, confine::EnterRoot& /*s*/) {}
+void read_into(Reader& r, confine::EnterRoot& s) {
+  s.is_writable = r.u8() != 0;
+  s.work_dir = r.str();
+}
+void read_into(Reader& r, confine::Stage& s) {
+  const uint32_t count = r.u32();
+  for (uint32_t i = 0; i < count && r.ok(); ++i) {
+    confine::StagedDir dir;
+    dir.source = r.str();
+    dir.beneath = r.str();
+    dir.source_fd = r.i32();
+    s.dirs.push_back(std::move(dir));
+  }
+}
+void read_into(Reader& r, confine::Overlay& s) {
+  s.path = r.str();
+  const uint32_t count = r.u32();
+  for (uint32_t i = 0; i < count && r.ok(); ++i) {
+    confine::OverlayLayer lower;
+    lower.dir = r.u32();
+    lower.sub = r.str();
+    s.lowers.push_back(std::move(lower));
+  }
+  s.upper = r.i32();
+  s.part = r.str();
+}
+void read_into(Reader& r, confine::Place& s) {
+  s.path = r.str();
+  s.kind = static_cast<confine::PlaceKind>(
+      std::min<uint8_t>(r.u8(), static_cast<uint8_t>(confine::PlaceKind::kLink)));
+  s.mode = r.u32();
+  s.owner = r.i32();
+  s.target = r.str();
+}
+void read_into(Reader& r, confine::Tmpfs& s) {
+  s.path = r.str();
+  s.size.v = r.u64();
+}
+void read_into(Reader& r, confine::Seal& s) {
+  s.path = r.str();
+}
 void read_into(Reader& r, confine::KeptRoot& s) {
   s.source = r.str();
   s.source_fd = r.i32();

@@ -151,6 +151,44 @@ Result<OpenedSources> open_sources(JailPlan& plan, uint32_t job_host_id) {
   return out;
 }
 
+/// Makes the upper ready and, with a range, opens what overlays are made of, behind `mounts`:
+/// layers with the ids of storage mapped to the range, the user's directories with their owner
+/// mapped to the job. Without one PID 1 opens them itself.
+Status open_staged(const JailPlan& plan,
+                   const std::optional<confine::IdRange>& range,
+                   uint32_t job_host_id,
+                   std::vector<UniqueFd>& mounts) {
+  const LayerOwners owners = layer_owners(plan.basics);
+  if (plan.root.has_value()) {
+    SBX_TRY(prepare_upper(plan.root->upper, plan.upper_parts, owners, kJobId));
+  }
+  if (!range.has_value() || plan.staged.empty()) return {};
+  UniqueFd storage;
+  if (plan.root.has_value()) {
+    SBX_ASSIGN(storage, map_storage(range->base()));
+  }
+  for (const StagedSource& source : plan.staged) {
+    UniqueFd mount;
+    if (source.is_layer) {
+      SBX_ASSIGN(mount, open_layer(source.path, storage.get()));
+    } else {
+      SBX_ASSIGN(
+          mount,
+          confine::open_source(source.path, source.beneath, confine::SourceDepth::kOneMount));
+      if (const Status mapped = map_owner(mount.get(), job_host_id); !mapped.ok()) {
+        return Error(Errc::kUnsupported,
+                     text::cat("mount ",
+                               source.path,
+                               ": its file system cannot map owners: ",
+                               mapped.error().message()))
+            .with_hint("mount it ro, or run sbx as the owner of the files");
+      }
+    }
+    mounts.push_back(std::move(mount));
+  }
+  return {};
+}
+
 struct Child {
   pid_t pid = -1;
   UniqueFd pidfd;
@@ -317,10 +355,12 @@ Result<BegunPtr> begin(const JailBasics& basics, InitMode init, const BaseChoice
   if (const Status mapped = write_maps(basics, child.pid, jail->range()); !mapped.ok()) {
     return host::explain_userns_failure(mapped.error().sys_errno());
   }
-  SBX_ASSIGN(const HostTree tree, read_host_tree());
   TreeBuilder base(confine::kKeepOwner);
-  SBX_TRY(add_base(base, tree, choice.content));
-  SBX_TRY(send_begin(*jail, basics, base.take(), choice.may_share_root));
+  if (!choice.is_planned) {
+    SBX_ASSIGN(const HostTree tree, read_host_tree());
+    SBX_TRY(add_base(base, tree, choice.content));
+  }
+  SBX_TRY(send_begin(*jail, basics, base.take(), choice.may_share_root && !choice.is_planned));
   return BegunPtr(new Begun(std::move(jail)));  // NOLINT(cppcoreguidelines-owning-memory)
 }
 
@@ -342,6 +382,7 @@ Result<std::unique_ptr<backend::Sandbox>> launch(JailPlan& plan, BegunPtr begun)
     sources.mounts.emplace_back();
     SBX_ASSIGN(sources.mounts.back(), confine::make_disk_image(*plan.image));
   }
+  SBX_TRY(open_staged(plan, range, job_host_id, sources.mounts));
   SBX_TRY(send_setup(jail->channel(), plan, jail->cgroup(), range, sources.mounts));
   jail->set_copies(std::move(sources.copies));
   return std::unique_ptr<backend::Sandbox>(std::move(jail));

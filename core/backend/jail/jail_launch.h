@@ -21,6 +21,7 @@ using BegunPtr = std::unique_ptr<Begun, EndBegun>;
 struct BaseChoice {
   BaseContent content;
   bool may_share_root = true;  ///< false: the plan makes something in the root
+  bool is_planned = false;     ///< the plan brings a root that is written to: nothing goes ahead
 };
 
 /// Starts PID 1 in its namespaces and lets it make the base beside us. Takes 0.3 ms. Destroying the

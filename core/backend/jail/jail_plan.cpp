@@ -10,13 +10,16 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
 #include "core/backend/jail/base_plan.h"
+#include "core/backend/jail/layered_plan.h"
 #include "core/base/text.h"
 #include "core/confine/caps.h"
 #include "core/confine/disk_plan.h"
+#include "core/confine/idmap.h"
 #include "core/confine/limit_plan.h"
 
 namespace sbx::jail {
@@ -47,10 +50,7 @@ bool is_reserved(std::string_view target) {
 class Planner {
  public:
   Planner(const backend::LaunchRequest& request, const JailFacts& facts)
-      : request_(request),
-        profile_(*request.profile),
-        facts_(facts),
-        builder_(facts.basics.has_id_range ? int32_t{kJobId} : confine::kKeepOwner) {}
+      : request_(request), profile_(*request.profile), facts_(facts), builder_(job_owner()) {}
 
   Result<JailPlan> make();
 
@@ -64,9 +64,16 @@ class Planner {
   void add_workdir();
   Status add_cgroup_view();
   void freeze_proc();
+  Status check_root() const;
+  Status add_overlay(const profile::Mount& mount, const std::string& target, bool is_dir);
+  void add_layers();
+  void finish_steps();
   Status decide_limits();
   Status decide_disk();
-  void point_to_image();
+  void point_to_descriptors();
+  int32_t job_owner() const {
+    return facts_.basics.has_id_range ? int32_t{kJobId} : confine::kKeepOwner;
+  }
 
   const backend::LaunchRequest& request_;
   const profile::Profile& profile_;
@@ -78,14 +85,17 @@ class Planner {
 };
 
 void Planner::add_scratch() {
-  const int32_t owner = facts_.basics.has_id_range ? int32_t{kJobId} : confine::kKeepOwner;
   confine::Scratch scratch;
   scratch.size = disk_.size;
   scratch.inodes = disk_.inodes;
-  scratch.dirs = {{"/work", 0755, owner},
-                  {"/tmp", 01777, confine::kKeepOwner},
-                  {"/dev/shm", 01777, confine::kKeepOwner},
-                  {"/home/sbx", 0755, owner}};
+  scratch.dirs = {{"/tmp", 01777, confine::kKeepOwner}, {"/dev/shm", 01777, confine::kKeepOwner}};
+  if (request_.root.has_value()) {  // kept with everything else in the root
+    builder_.add_jobs_dir("/work");
+    builder_.add_jobs_dir("/home/sbx");
+  } else {
+    scratch.dirs.insert(scratch.dirs.begin(), {"/work", 0755, job_owner()});
+    scratch.dirs.push_back({"/home/sbx", 0755, job_owner()});
+  }
   builder_.add_scratch(std::move(scratch));
 }
 
@@ -158,6 +168,10 @@ Status Planner::add_mounts() {
       return Error(Errc::kUsage,
                    text::cat("mount target ", mount.target, " belongs to the sandbox"))
           .with_hint("choose another target, for example /data");
+    }
+    if (mount.mode == profile::MountMode::kOverlay) {
+      SBX_TRY(add_overlay(mount, target, facts_.mount_is_dir[index]));
+      continue;
     }
     Bind bind;
     bind.source = mount.source;
@@ -273,13 +287,97 @@ Status Planner::decide_disk() {
   return {};
 }
 
-/// The image comes behind all other sources.
-void Planner::point_to_image() {
-  for (confine::Step& step : plan_.steps) {
-    if (auto* scratch = std::get_if<confine::Scratch>(&step)) {
-      scratch->source_fd = static_cast<int32_t>(plan_.sources.size());
+Status Planner::check_root() const {
+  if (!request_.root.has_value()) return {};
+  if (!request_.inputs.empty()) {
+    return Error(Errc::kUsage, "inputs are of no use where /work is kept")
+        .with_hint("copy them in with sbx cp, or mount them with -v");
+  }
+  for (const backend::InputFile& file : request_.files) {
+    if (is_below(file.path, "/work")) {
+      return Error(Errc::kUsage, text::cat(file.path, " would be made where /work is kept"));
     }
   }
+  return {};
+}
+
+/// A host directory as the lowest layer, below what every layer of the root has of it.
+Status Planner::add_overlay(const profile::Mount& mount, const std::string& target, bool is_dir) {
+  if (!is_dir) {
+    return Error(Errc::kUsage,
+                 text::cat("mount ", mount.source, ": only directories can be mounted overlay"))
+        .with_hint("mount the directory that it is in, or use mode ro or rw");
+  }
+  confine::Overlay overlay;
+  overlay.path = target;
+  overlay.part = overlay_part(target);
+  overlay.lowers.push_back({static_cast<uint32_t>(plan_.staged.size()), {}});
+  if (request_.root.has_value()) {
+    for (size_t i = 0; i < facts_.layer_parts.size(); ++i) {
+      const std::vector<std::string>& parts = facts_.layer_parts[i];
+      if (std::find(parts.begin(), parts.end(), overlay.part) == parts.end()) continue;
+      overlay.lowers.push_back({static_cast<uint32_t>(i), text::cat("fs/", overlay.part)});
+    }
+    overlay.upper = static_cast<int32_t>(request_.root->lowers.size());
+    plan_.upper_parts.push_back({overlay.part, mount.source});
+  }
+  plan_.staged.push_back({mount.source, mount.beneath, false});
+  builder_.add_overlay(std::move(overlay));
+  return {};
+}
+
+/// Layers are what is staged first.
+void Planner::add_layers() {
+  if (!request_.root.has_value()) return;
+  plan_.root = request_.root;
+  plan_.upper_parts.push_back({std::string(kRootPart), {}});
+  for (const std::string& lower : request_.root->lowers) {
+    plan_.staged.push_back({lower, {}, true});
+  }
+  plan_.staged.push_back({request_.root->upper, {}, true});
+}
+
+/// The image and what is staged come behind all other sources.
+void Planner::point_to_descriptors() {
+  auto next = static_cast<int32_t>(plan_.sources.size());
+  for (confine::Step& step : plan_.steps) {
+    auto* scratch = std::get_if<confine::Scratch>(&step);
+    if (scratch != nullptr && plan_.image.has_value()) scratch->source_fd = next++;
+  }
+  for (confine::Step& step : plan_.steps) {
+    auto* stage = std::get_if<confine::Stage>(&step);
+    if (stage == nullptr || !facts_.basics.has_id_range) continue;
+    for (confine::StagedDir& dir : stage->dirs) {
+      dir.source_fd = next++;
+    }
+  }
+}
+
+/// From what was built to what PID 1 gets.
+void Planner::finish_steps() {
+  confine::Stage stage;
+  for (const StagedSource& source : plan_.staged) {
+    stage.dirs.push_back({source.path, source.beneath, -1});
+  }
+  std::vector<confine::Step> built = builder_.take();
+  if (!plan_.root.has_value()) {
+    const auto base_end = built.begin() + static_cast<std::ptrdiff_t>(base_size_);
+    plan_.steps.assign(std::make_move_iterator(base_end), std::make_move_iterator(built.end()));
+    if (!stage.dirs.empty()) {  // behind the scratch space, which is the first of these steps
+      plan_.steps.insert(plan_.steps.begin() + 1, std::move(stage));
+    }
+    return;
+  }
+  confine::Overlay root{"/", {}, static_cast<int32_t>(plan_.root->lowers.size()), {}};
+  root.part = kRootPart;
+  for (uint32_t i = 0; i < plan_.root->lowers.size(); ++i) {
+    root.lowers.push_back({i, text::cat("fs/", kRootPart)});
+  }
+  LayeredSteps layered = layer_steps(std::move(built), job_owner());
+  plan_.base_objects = std::move(layered.objects);
+  plan_.steps.emplace_back(std::move(stage));
+  plan_.steps.emplace_back(std::move(root));
+  std::move(layered.steps.begin(), layered.steps.end(), std::back_inserter(plan_.steps));
 }
 
 Result<JailPlan> Planner::make() {
@@ -293,7 +391,9 @@ Result<JailPlan> Planner::make() {
   plan_.rules.is_nesting = profile_.nesting;
   plan_.rules.is_using_landlock = is_using_landlock(facts_.basics, profile_);
   SBX_ASSIGN(plan_.rules.capabilities, confine::parse_capabilities(profile_.capabilities));
+  SBX_TRY(check_root());
   SBX_TRY(decide_limits());
+  add_layers();
   decide_base();
   SBX_TRY(add_base(builder_, facts_.tree, plan_.base));
   base_size_ = builder_.size();
@@ -304,12 +404,11 @@ Result<JailPlan> Planner::make() {
   SBX_TRY(add_cgroup_view());
   freeze_proc();
   builder_.add(confine::Hostname{profile_.hostname});
-  builder_.add(confine::EnterRoot{});
+  builder_.add(request_.root.has_value() ? confine::EnterRoot{true, "/work"}
+                                         : confine::EnterRoot{});
   plan_.needs_own_root = is_changing_root();
-  plan_.steps = builder_.take();
-  plan_.steps.erase(plan_.steps.begin(),
-                    plan_.steps.begin() + static_cast<std::ptrdiff_t>(base_size_));
-  if (plan_.image.has_value()) point_to_image();
+  finish_steps();
+  point_to_descriptors();
   return std::move(plan_);
 }
 
@@ -362,6 +461,11 @@ InitMode init_mode(const JailBasics& basics, const profile::Profile& profile) {
   return is_exposed ? InitMode::kExecClone : InitMode::kFork;
 }
 
+LayerOwners layer_owners(const JailBasics& basics) {
+  if (!basics.has_id_range) return {};
+  return {confine::IdRange::kStorage, true};
+}
+
 Result<JailPlan> make_plan(const backend::LaunchRequest& request, JailFacts facts) {
   Planner planner(request, facts);
   Result<JailPlan> plan = planner.make();
@@ -371,6 +475,12 @@ Result<JailPlan> make_plan(const backend::LaunchRequest& request, JailFacts fact
 
 std::string to_text(const JailPlan& plan, const HostTree& tree) {
   std::string out = header_text(plan);
+  if (plan.root.has_value()) {
+    for (const confine::Step& step : plan.steps) {
+      out += text::cat(confine::to_text(step), "\n");
+    }
+    return out + rules_text(plan.rules);
+  }
   TreeBuilder base(confine::kKeepOwner);
   if (const Status added = add_base(base, tree, plan.base); !added.ok()) {
     out += text::cat(added.error().message(), "\n");

@@ -10,6 +10,7 @@
 #include "core/backend/backend.h"
 #include "core/backend/jail/base_plan.h"
 #include "core/backend/jail/host_tree.h"
+#include "core/backend/jail/layer_dirs.h"
 #include "core/base/result.h"
 #include "core/confine/cgroup.h"
 #include "core/confine/cgroup_layout.h"
@@ -40,6 +41,7 @@ struct JailFacts {
   confine::CgroupLayout cgroups;
   HostTree tree;                   ///< needed to place mounts; may be empty when there are none
   std::vector<bool> mount_is_dir;  ///< of profile.mounts, in their order
+  std::vector<std::vector<std::string>> layer_parts;  ///< what each of root->lowers has in its fs
 };
 
 /// How PID 1 comes to be (core/README.md, "the job and our binary").
@@ -64,15 +66,27 @@ struct SourceMount {
   size_t step = 0;  ///< its Bind in `steps`
 };
 
+/// A host directory that overlays are made of.
+struct StagedSource {
+  std::string path;
+  std::string beneath;
+  bool is_layer = false;  ///< else a directory of the user's
+};
+
 struct JailPlan {
   std::string id;
   JailBasics basics;
   InitMode init = InitMode::kFork;
   BaseContent base;
   bool is_lasting = false;
-  bool needs_own_root = false;       ///< `steps` make something in the root: see kept_root.h
-  std::vector<confine::Step> steps;  ///< after those of add_base(), which go ahead with Begin
+  bool needs_own_root = false;  ///< `steps` make something in the root: see kept_root.h
+  /// After those of add_base(), which go ahead with Begin; with a `root` all of them.
+  std::vector<confine::Step> steps;
   std::vector<SourceMount> sources;
+  std::vector<StagedSource> staged;  ///< in the order of the Stage step
+  std::optional<backend::WritableRoot> root;
+  std::vector<UpperPart> upper_parts;              ///< of root->upper
+  std::vector<confine::Step> base_objects;         ///< of the base layer, when there is a `root`
   std::optional<confine::DiskImageRequest> image;  ///< holds the scratch space; owner not yet known
   std::vector<backend::InputMount> inputs;
   agent::PayloadRules rules;
@@ -86,6 +100,9 @@ struct JailPlan {
 
 /// kUsage for contradictory mounts, kUnsupported for limits that nothing here can hold.
 Result<JailPlan> make_plan(const backend::LaunchRequest& request, JailFacts facts);
+
+/// Whose ids are in layers.
+LayerOwners layer_owners(const JailBasics& basics);
 
 /// The whole plan in order, with the base steps for `tree`.
 std::string to_text(const JailPlan& plan, const HostTree& tree);

@@ -94,6 +94,15 @@ Status TreeBuilder::add_bind(Bind bind) {
   return {};
 }
 
+void TreeBuilder::add_overlay(confine::Overlay overlay) {
+  if (covering_bind(overlay.path) == nullptr && !exists(overlay.path)) {
+    add_parents(overlay.path);
+    add_dir(overlay.path);
+  }
+  binds_.push_back(overlay.path);
+  add(std::move(overlay));
+}
+
 void TreeBuilder::add_scratch(confine::Scratch scratch) {
   for (const confine::ScratchDir& dir : scratch.dirs) {
     scratch_.push_back(dir.path);

@@ -34,8 +34,12 @@ class TreeBuilder {
   /// A bind and the empty object that it covers. In a host tree nothing is made: there its place
   /// must exist already.
   Status add_bind(confine::Bind bind);
+  /// The same for an overlay of a host directory.
+  void add_overlay(confine::Overlay overlay);
   /// The job's own directories, all on one tmpfs.
   void add_scratch(confine::Scratch scratch);
+  /// A directory that is the job's own without a mount of its own.
+  void add_jobs_dir(const std::string& path) { scratch_.push_back(path); }
 
   bool exists(const std::string& path) const { return made_.contains(path); }
   /// Whether `path` lies below one of the job's own directories.

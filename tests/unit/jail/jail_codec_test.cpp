@@ -34,9 +34,14 @@ jail::InitPlan full_plan() {
       confine::ForbidUserNamespaces{},
       confine::Hostname{"h"},
       confine::Loopback{},
-      confine::EnterRoot{},
+      confine::EnterRoot{true, "/work"},
       confine::KeptRoot{"/run/sbx/roots/x", 0, {"", "/etc"}},
-      confine::ShowCgroup{"/sys/fs/cgroup"}};
+      confine::ShowCgroup{"/sys/fs/cgroup"},
+      confine::Stage{{{"/layers/a", "", 4}, {"/home/u/p", "/home/u", -1}}},
+      confine::Overlay{"/", {{0, "fs/root"}, {1, ""}}, 2, "root"},
+      confine::Place{"/bin", confine::PlaceKind::kLink, 0777, 1000, "usr/bin"},
+      confine::Tmpfs{"/dev", Bytes{4096}},
+      confine::Seal{"/dev"}};
   return plan;
 }
 

@@ -1,0 +1,48 @@
+// Layer directories: what is done on disk for a root that keeps what is written to it, outside of
+// the sandbox. See backend::WritableRoot for what a layer is.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/base/unique_fd.h"
+#include "core/confine/mount_op.h"
+
+namespace sbx::jail {
+
+/// Who owns what is in layers, as ids of the host.
+struct LayerOwners {
+  uint32_t base = 0;       ///< added to an inside id; 0 when there is one id only
+  bool has_range = false;  ///< false: everything is ours
+};
+
+/// The layer "base-<digest>" below `layers_dir` with exactly `objects` in its root; made when it is
+/// not there. Atomic: a directory whose name begins with ".base-", locked, synced, renamed.
+Result<std::string> open_base_layer(const std::string& layers_dir,
+                                    std::span<const confine::Step> objects,
+                                    const LayerOwners& owners);
+
+/// One part of an upper.
+struct UpperPart {
+  std::string name;
+  std::string like;  ///< host directory whose mode a new one gets; empty: 0755, PID 1's
+};
+
+/// Makes what is missing of `upper` and empty work directories. kUnsupported where its file system
+/// cannot keep attributes of users.
+Status prepare_upper(const std::string& upper,
+                     std::span<const UpperPart> parts,
+                     const LayerOwners& owners,
+                     uint32_t job_id);
+
+/// A detached mount of the layer at `path`; with a range its ids mapped from IdRange::kStorage to
+/// `range_base`, through `userns` of map_storage(). kUnsupported when its file system cannot.
+Result<UniqueFd> open_layer(const std::string& path, int userns);
+/// The namespace for that.
+Result<UniqueFd> map_storage(uint32_t range_base);
+
+}  // namespace sbx::jail

@@ -1,0 +1,140 @@
+// Layered plan: see layered_plan.h.
+#include "core/backend/jail/layered_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+#include <utility>
+#include <variant>
+
+#include "core/backend/jail/tree_builder.h"
+#include "core/base/sha256.h"
+#include "core/base/text.h"
+
+namespace sbx::jail {
+
+namespace {
+
+constexpr size_t kPartDigits = 12;
+constexpr Bytes kDevSize{uint64_t{256} << 10};
+constexpr std::string_view kDev = "/dev";
+constexpr auto kJobDirs = std::to_array<std::string_view>({"/work", "/home/sbx"});
+
+/// Calls `use` with each path that `step` mounts something on.
+template <typename Use>
+void for_each_target(const confine::Step& step, Use use) {
+  if (const auto* bind = std::get_if<confine::Bind>(&step)) use(bind->path);
+  if (const auto* proc = std::get_if<confine::Proc>(&step)) use(proc->path);
+  if (const auto* pts = std::get_if<confine::DevPts>(&step)) use(pts->path);
+  if (const auto* group = std::get_if<confine::ShowCgroup>(&step)) use(group->path);
+  if (const auto* overlay = std::get_if<confine::Overlay>(&step)) use(overlay->path);
+  if (const auto* scratch = std::get_if<confine::Scratch>(&step)) {
+    for (const confine::ScratchDir& dir : scratch->dirs) {
+      use(dir.path);
+    }
+  }
+}
+
+class Layering {
+ public:
+  Layering(const std::vector<confine::Step>& steps, int32_t job_owner) : job_owner_(job_owner) {
+    for (const confine::Step& step : steps) {
+      for_each_target(step, [this](const std::string& path) {
+        for (size_t slash = path.find('/', 1); slash != std::string::npos;
+             slash = path.find('/', slash + 1)) {
+          needed_.insert(path.substr(0, slash));
+        }
+        needed_.insert(path);
+      });
+    }
+    needed_.insert(kJobDirs.begin(), kJobDirs.end());
+    out_.steps.emplace_back(
+        confine::Place{"/", confine::PlaceKind::kDir, 0755, confine::kKeepOwner, {}});
+  }
+
+  void add(confine::Step step) {
+    if (std::holds_alternative<confine::NewRoot>(step)) return;
+    if (std::holds_alternative<confine::EnterRoot>(step)) {
+      out_.steps.emplace_back(confine::Seal{std::string(kDev)});
+    }
+    if (auto* dir = std::get_if<confine::MakeDir>(&step)) return add_dir(std::move(*dir));
+    if (auto* file = std::get_if<confine::MakeFile>(&step)) return add_file(std::move(*file));
+    if (auto* link = std::get_if<confine::MakeLink>(&step)) return add_link(std::move(*link));
+    out_.steps.push_back(std::move(step));
+  }
+
+  LayeredSteps take() { return std::move(out_); }
+
+ private:
+  /// What nothing works without: targets and the way to them, and all that is directly in the root.
+  bool is_needed(const std::string& path) const {
+    return path.rfind('/') == 0 || needed_.contains(path) || is_jobs(path);
+  }
+
+  static bool is_jobs(const std::string& path) {
+    return std::any_of(kJobDirs.begin(), kJobDirs.end(), [&path](std::string_view dir) {
+      return path == dir || is_below(path, dir);
+    });
+  }
+
+  void add_dir(confine::MakeDir dir) {
+    if (is_below(dir.path, kDev)) {
+      out_.steps.emplace_back(std::move(dir));
+      return;
+    }
+    if (is_jobs(dir.path)) dir.owner = job_owner_;
+    if (is_needed(dir.path)) {
+      out_.steps.emplace_back(
+          confine::Place{dir.path, confine::PlaceKind::kDir, dir.mode, dir.owner, {}});
+    }
+    if (dir.path == kDev) out_.steps.emplace_back(confine::Tmpfs{dir.path, kDevSize});
+    out_.objects.emplace_back(std::move(dir));
+  }
+
+  void add_file(confine::MakeFile file) {
+    if (is_below(file.path, kDev)) {
+      out_.steps.emplace_back(std::move(file));
+      return;
+    }
+    if (needed_.contains(file.path)) {
+      out_.steps.emplace_back(
+          confine::Place{file.path, confine::PlaceKind::kFile, file.mode, confine::kKeepOwner, {}});
+    }
+    out_.objects.emplace_back(std::move(file));
+  }
+
+  void add_link(confine::MakeLink link) {
+    if (is_below(link.path, kDev)) {
+      out_.steps.emplace_back(std::move(link));
+      return;
+    }
+    if (is_needed(link.path)) {
+      out_.steps.emplace_back(confine::Place{
+          link.path, confine::PlaceKind::kLink, 0777, confine::kKeepOwner, link.target});
+    }
+    out_.objects.emplace_back(std::move(link));
+  }
+
+  int32_t job_owner_;
+  std::set<std::string, std::less<>> needed_;
+  LayeredSteps out_;
+};
+
+}  // namespace
+
+std::string overlay_part(std::string_view target) {
+  Sha256 digest;
+  digest.update(target);
+  return text::cat("m-", digest.hex().substr(0, kPartDigits));
+}
+
+LayeredSteps layer_steps(std::vector<confine::Step> steps, int32_t job_owner) {
+  Layering layering(steps, job_owner);
+  for (confine::Step& step : steps) {
+    layering.add(std::move(step));
+  }
+  return layering.take();
+}
+
+}  // namespace sbx::jail

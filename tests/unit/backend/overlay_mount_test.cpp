@@ -1,0 +1,4 @@
+// Overlay mount tests: the host's directory stays as it was.
+#include <doctest/doctest.h>
+
+#include "tests/unit/backend/jail_driver.h"
