@@ -132,7 +132,7 @@ Result<std::string> open_base_layer(const std::string& layers_dir,
   SBX_ASSIGN(const bool is_there, has_dir(parent.get(), name));
   if (is_there) return name;
   const fs::OwnerUmask mask;
-  SBX_ASSIGN(fs::TempDir temp, fs::TempDir::create(layers_dir, ".base-"));
+  SBX_ASSIGN(fs::TempDir temp, fs::TempDir::create(layers_dir, ".tmp-"));
   SBX_ASSIGN(const UniqueFd lock, sys::open(temp.path(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
   if (::flock(lock.get(), LOCK_SH | LOCK_NB) != 0) return sys_error("lock " + temp.path());
   SBX_TRY(make_base(temp.fd(), objects, owners));

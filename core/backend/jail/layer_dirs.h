@@ -21,7 +21,7 @@ struct LayerOwners {
 };
 
 /// The layer "base-<digest>" below `layers_dir` with exactly `objects` in its root; made when it is
-/// not there. Atomic: a directory whose name begins with ".base-", locked, synced, renamed.
+/// not there. Atomic: a directory whose name begins with ".tmp-", locked (flock(2)), synced, renamed.
 Result<std::string> open_base_layer(const std::string& layers_dir,
                                     std::span<const confine::Step> objects,
                                     const LayerOwners& owners);
