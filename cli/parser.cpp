@@ -137,7 +137,9 @@ Status read(CLI::App& app, const Verb& verb, std::vector<std::string> ours, Invo
 Result<Invocation> parse(const Verb& verb, Argv argv) {
   Invocation out(verb);
   if (argv.has_rest) {
-    if (!verb.words.program) return usage(text::cat("sbx ", verb.name, " takes no --"));
+    if (!verb.words.program && !verb.words.rest) {
+      return usage(text::cat("sbx ", verb.name, " takes no --"));
+    }
     out.set_rest(std::move(argv.rest));
   }
   if (argv.ours.empty()) {  // nothing to read: no parser is built

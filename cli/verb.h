@@ -52,6 +52,7 @@ struct Words {
   Complete complete = Complete::kNothing;
   std::string_view name = {};  // "PROFILE", for messages
   bool program = false;  // from the first word on, all is the program's: later flags are not ours
+  bool rest = false;     // a program may stand behind `--`, and only there
 };
 
 /// One verb as it was typed: which flags, which words, and what stood after the first `--`.

@@ -11,11 +11,23 @@
 namespace sbx::cli {
 namespace {
 
-constexpr std::array<const Verb*, 17> kVerbs = {
+constexpr std::array kVerbs = {
     &kRunVerb,
     &kBatchVerb,
+    &kSessionStartVerb,
+    &kSessionExecVerb,
+    &kSessionShellVerb,
+    &kSessionLsVerb,
+    &kSessionShowVerb,
+    &kSessionWaitVerb,
+    &kSessionKillVerb,
     &kSessionLogsVerb,
     &kSessionEventsVerb,
+    &kSessionPauseVerb,
+    &kSessionResumeVerb,
+    &kSessionTouchVerb,
+    &kSessionStopVerb,
+    &kSessionRmVerb,
     &kRunsLsVerb,
     &kRunsShowVerb,
     &kRunsRmVerb,

@@ -160,7 +160,9 @@ Result<Store> Store::open(const std::string& state_dir) {
   SBX_TRY(make_dir(state.get(), "layers"));
   SBX_ASSIGN(UniqueFd sessions,
              sys::openat(state.get(), "sessions", O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
-  return Store(state_dir, std::move(sessions));
+  SBX_ASSIGN(UniqueFd layers,
+             sys::openat(state.get(), "layers", O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+  return Store(state_dir, std::move(sessions), std::move(layers));
 }
 
 std::string Store::layers_dir() const {

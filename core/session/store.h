@@ -72,6 +72,7 @@ class Store {
   const std::string& state_dir() const { return state_dir_; }
   /// Where layers lie; see core/workspace/layer_store.h.
   std::string layers_dir() const;
+  int layers() const { return layers_.get(); }
   std::string dir(std::string_view session) const;
   /// An open sessions/NAME; kNotFound with near names.
   Result<UniqueFd> open_dir(const std::string& session) const;
@@ -97,11 +98,14 @@ class Store {
   Result<std::vector<std::string>> used_layers() const;
 
  private:
-  Store(std::string state_dir, UniqueFd sessions)
-      : state_dir_(std::move(state_dir)), sessions_(std::move(sessions)) {}
+  Store(std::string state_dir, UniqueFd sessions, UniqueFd layers)
+      : state_dir_(std::move(state_dir)),
+        sessions_(std::move(sessions)),
+        layers_(std::move(layers)) {}
 
   std::string state_dir_;
   UniqueFd sessions_;
+  UniqueFd layers_;
 };
 
 }  // namespace sbx::session

@@ -29,6 +29,7 @@
 
 #include <fcntl.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -130,10 +131,15 @@ struct Relay::Impl {
   char last_byte = '\n';
   std::string memory;
 
+  Tap tap;
+  std::optional<std::uint64_t> release_at;  // of `total`: then the sink goes
+  std::function<void()> on_released;
+
   RelayState state = RelayState::kRunning;
   std::optional<Error> error;
   Watch source_watch;
   Watch sink_watch;
+  Watch soon;
 
   Impl(Loop& the_loop, Done on_done) : loop(the_loop), done(std::move(on_done)) {}
 
@@ -158,6 +164,9 @@ struct Relay::Impl {
   bool sink_failed(int err);
   void finish(RelayState how);
   void release();
+  bool is_to_release() const { return release_at.has_value() && total >= *release_at; }
+  void release_sink();
+  std::size_t waiting() const;
 };
 
 void Relay::Impl::start() {
@@ -194,6 +203,10 @@ void Relay::Impl::pump() {
 /// One transfer; false when this turn is over (nothing to do now, or the relay has ended).
 bool Relay::Impl::step() {
   if (pending_at < pending_end) return step_write();
+  if (is_to_release()) {
+    release_sink();
+    return false;  // it may have destroyed us
+  }
   const bool discards = at_limit();
   if (can_splice && !discards) return step_splice(allowed(kSpliceSize));
   return step_read(discards || sink < 0 ? kBufferSize : allowed(kBufferSize));
@@ -255,6 +268,7 @@ bool Relay::Impl::step_read(std::size_t want) {
   }
   const auto n = static_cast<std::size_t>(moved.n);
   count(n);
+  if (tap) tap({buffer.data(), n});
   const std::size_t keep = at_limit() ? 0 : allowed(n);
   if (keep < n) is_truncated = true;
   passed += keep;
@@ -366,9 +380,29 @@ bool Relay::Impl::sink_failed(int err) {
   return false;
 }
 
+/// Bytes that the source holds now.
+std::size_t Relay::Impl::waiting() const {
+  int bytes = 0;
+  return ::ioctl(source, FIONREAD, &bytes) == 0 && bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
+}
+
+void Relay::Impl::release_sink() {
+  release_at.reset();
+  sink_watch.remove();
+  own_sink.reset();
+  sink = -1;
+  can_splice = false;
+  limit = Bytes{passed};  // nothing more is kept
+  source_watch.set_events(EPOLLIN);
+  const auto call = std::move(on_released);
+  on_released = nullptr;
+  if (call) call();  // last: it may destroy us
+}
+
 void Relay::Impl::release() {
   source_watch.remove();
   sink_watch.remove();
+  soon.remove();
   own_source.reset();
   own_sink.reset();
 }
@@ -436,6 +470,30 @@ bool Relay::truncated() const {
 }
 std::string Relay::take_memory() {
   return std::move(impl_->memory);
+}
+
+void Relay::set_tap(Tap tap) {
+  impl_->tap = std::move(tap);
+  impl_->can_splice = false;
+}
+
+void Relay::release_sink_when_drained(std::function<void()> then) {
+  Impl& impl = *impl_;
+  if (impl.state != RelayState::kRunning) return;
+  impl.release_at = impl.total + impl.waiting();
+  impl.on_released = std::move(then);
+  // Nothing may be waiting: then no event would come.
+  impl.soon = impl.loop.add_timer(Millis{0}, [&impl] {
+    if (impl.is_to_release() && impl.pending_at == impl.pending_end) impl.release_sink();
+  });
+}
+
+void Relay::drop_sink() {
+  if (impl_->state != RelayState::kRunning) return;
+  impl_->pending_at = impl_->pending_end = 0;
+  impl_->soon.remove();
+  impl_->on_released = nullptr;
+  impl_->release_sink();
 }
 
 void Relay::stop() {

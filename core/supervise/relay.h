@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "core/base/loop.h"
@@ -63,6 +64,19 @@ class Relay {
   bool running() const { return state() == RelayState::kRunning; }
   /// Why it ended in kSinkFailed or kSourceFailed.
   const std::optional<Error>& error() const;
+
+  /// From now on shown every piece that comes out of the source, before it is passed on. It may not
+  /// fail and must not block for long. Bytes then go through a buffer.
+  using Tap = std::function<void(std::span<const char>)>;
+  void set_tap(Tap tap);
+
+  /// Once everything that is in the source now has been passed on, the sink is let go of and `then`
+  /// is called, once, on the loop; what comes later is only counted and shown to the tap. `then` is
+  /// not called when the relay has ended or ends before.
+  void release_sink_when_drained(std::function<void()> then);
+
+  /// The same at once, whatever was not passed on; nobody is called.
+  void drop_sink();
 
   /// Bytes that came out of the source, passed on or not.
   std::uint64_t bytes() const;

@@ -1,0 +1,48 @@
+// Session: what the verbs of `sbx session` share.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/verb.h"
+#include "core/base/result.h"
+#include "core/profile/profile.h"
+#include "core/session/client.h"
+#include "core/session/lifecycle.h"
+#include "core/session/store.h"
+
+namespace sbx::cli {
+
+/// The sessions of our state directory. What killed commands left of them is removed.
+Result<session::Store> open_sessions();
+
+/// Words of a verb that takes one NAME.
+inline constexpr Words kOneSession{.min = 1, .max = 1, .name = "NAME"};
+/// The flag of all that would start a stopped session.
+inline constexpr Flag kNoStartFlag{.name = "no-start",
+                                   .help = "Fail at once when the session is stopped or paused"};
+inline constexpr Flag kJsonFlag{.name = "json", .help = "Print one JSON object"};
+
+/// The session is alive, a stopped one is started unless --no-start was given.
+Result<session::Record> alive(const session::Store& store,
+                              const Invocation& given,
+                              const std::string& name);
+/// alive(), and a connection to its supervisor.
+struct Connected {
+  session::Record record;
+  session::Client client;
+};
+Result<Connected> connect(const session::Store& store,
+                          const Invocation& given,
+                          const std::string& name);
+/// A connection to a session that must be alive already.
+Result<Connected> connect_alive(const session::Store& store, const std::string& name);
+
+/// "root", "sbx", or numbers UID[:GID]; for -u.
+Result<backend::User> parse_user(const std::string& text);
+
+/// Does `one` for each NAME; the exit status is that of the first that failed.
+int for_each_session(const Invocation& given,
+                     Status (*one)(const session::Store&, const std::string&, const Invocation&));
+
+}  // namespace sbx::cli

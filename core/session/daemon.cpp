@@ -1,0 +1,402 @@
+// Daemon: see daemon.h.
+#include "core/session/daemon.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include "core/base/clock.h"
+#include "core/base/exit_code.h"
+#include "core/base/fs.h"
+#include "core/base/log.h"
+#include "core/base/sha256.h"
+#include "core/base/sys.h"
+#include "core/base/text.h"
+#include "core/host/paths.h"
+#include "core/run/program.h"
+#include "core/run/python_hook.h"
+#include "core/session/peer.h"
+
+namespace sbx::session {
+
+namespace {
+
+constexpr mode_t kOwnFile = 0600;
+constexpr int kBacklog = 128;
+constexpr std::size_t kMostRecords = 256;
+constexpr std::int64_t kNsPerSecond = 1'000'000'000;
+constexpr Millis kDefaultGrace{5000};
+
+/// Binds below a directory descriptor, so that no path is too long for a socket's address.
+Result<UniqueFd> bind_socket(int dir, const std::string& name) {
+  UniqueFd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!listener.valid()) return sys_error("make the control socket");
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string path = text::cat("/proc/self/fd/", dir, "/", name);
+  if (path.size() >= sizeof address.sun_path) return Error(Errc::kInternal, "a long socket name");
+  std::memcpy(static_cast<char*>(address.sun_path), path.c_str(), path.size());
+  (void)sys::unlinkat(dir, name);  // of one that was killed: we hold the life lock
+  if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    return sys_error("bind the control socket");
+  }
+  if (::listen(listener.get(), kBacklog) != 0) return sys_error("listen on the control socket");
+  return listener;
+}
+
+/// A program whose supervisor was killed.
+ExecRecord lost(ExecRecord record) {
+  record.state = ExecState::kEnded;
+  record.cause = supervise::name(supervise::Cause::kSandboxError);
+  record.exit_status = kExitSandbox;
+  record.error = "the session's supervisor was killed";
+  return record;
+}
+
+}  // namespace
+
+std::string socket_name(const std::string& state_dir, const Record& record) {
+  constexpr std::size_t kDigits = 24;
+  Sha256 digest;
+  digest.update(state_dir);
+  digest.update(std::string_view("\0", 1));
+  digest.update(record.id);
+  return text::cat("s-", digest.hex().substr(0, kDigits));
+}
+
+Daemon::Daemon(DaemonRequest request) : request_(std::move(request)) {}
+
+Daemon::~Daemon() {
+  peers_.clear();
+  executions_.clear();
+}
+
+Status Daemon::start() {
+  SBX_TRY(take_life());
+  SBX_TRY(write_run_file(RunState::kRunning, {}));
+  SBX_TRY(listen());
+  Status launched = launch();
+  if (!launched.ok()) {
+    (void)write_run_file(RunState::kStopped, launched.error().message());
+    (void)sys::unlinkat(runtime_dir_.get(), socket_name_);
+    return launched;
+  }
+  set_state(LifeState::kRunning);
+  note(EventKind::kStarted, {{"pid", std::int64_t{life_.supervisor.pid}}});
+  return {};
+}
+
+Status Daemon::take_life() {
+  SBX_ASSIGN(dir_, fs::open_dir(text::cat(request_.state_dir, "/sessions/", request_.record.name)));
+  SBX_ASSIGN(execs_dir_, open_execs(dir_.get()));
+  SBX_ASSIGN(EventLog events, EventLog::open(dir_.get()));
+  events_.emplace(std::move(events));
+  SBX_ASSIGN(LifeLock lock, LifeLock::take(dir_.get()));
+  life_lock_.emplace(std::move(lock));
+  SBX_ASSIGN(life_.supervisor, confine::identity_of(::getpid()));
+  life_.protocol = kControlProtocol;
+  life_.version = SBX_VERSION;
+  life_.since_ns = realtime_ns();
+  life_.used_ns = life_.since_ns;
+  const auto records = read_exec_records(execs_dir_.get());
+  if (records.ok()) {
+    for (ExecRecord record : records.value()) {
+      next_exec_ = record.id + 1;
+      if (record.state == ExecState::kRunning) keep_exec_record(execs_dir_.get(), lost(record));
+    }
+  }
+  return life_lock_->write(life_);
+}
+
+Status Daemon::listen() {
+  SBX_ASSIGN(host::Dir runtime, host::open_runtime_dir());
+  runtime_dir_ = std::move(runtime.fd);
+  socket_name_ = socket_name(request_.state_dir, request_.record);
+  SBX_ASSIGN(listener_, bind_socket(runtime_dir_.get(), socket_name_));
+  accept_watch_ =
+      loop_.add_fd(listener_.get(), EPOLLIN, [this](std::uint32_t /*events*/) { on_accept(); });
+  SBX_ASSIGN(terminate_watch_, loop_.add_signal(SIGTERM, [this](const signalfd_siginfo& /*info*/) {
+    stop("stopped", kDefaultGrace);
+  }));
+  return {};
+}
+
+Status Daemon::launch() {
+  SBX_ASSIGN(const backend::Choice choice, backend::choose(request_.profile.isolation));
+  backend::LaunchRequest launch;
+  launch.profile = &request_.profile;
+  SBX_ASSIGN(launch.id, confine::cgroup_id());
+  launch.state_dir = request_.state_dir;
+  launch.files.push_back({std::string(run::kPythonHookPath), std::string(run::python_hook())});
+  launch.is_lasting = true;
+  const std::string layers = request_.state_dir + "/layers/";
+  backend::WritableRoot root;
+  for (const std::string& id : request_.record.lowers) {
+    root.lowers.push_back(layers + id);
+  }
+  root.upper = layers + request_.record.upper;
+  launch.root = std::move(root);
+  SBX_ASSIGN(const std::unique_ptr<backend::Plan> plan, choice.backend->plan(launch));
+  warnings_ = plan->warnings();
+  SBX_ASSIGN(std::unique_ptr<backend::Sandbox> sandbox, plan->launch(nullptr));
+  const auto init = confine::pid_of(sandbox->exit_fd());
+  if (init.ok()) {
+    if (auto identity = confine::identity_of(init.value()); identity.ok()) {
+      life_.init = std::move(identity).value();
+    }
+  }
+  supervisor_ = std::make_unique<supervise::Supervisor>(
+      loop_, std::move(sandbox), [](const supervise::Event& /*event*/) {}, gate_);
+  return wait_until_ready();
+}
+
+Status Daemon::wait_until_ready() {
+  bool is_ready = false;
+  supervisor_->when_ready([&] {
+    is_ready = true;
+    loop_.stop();
+  });
+  supervisor_->when_broken([this](const Error& error) { broken(error); });
+  SBX_TRY(loop_.run());
+  supervisor_->when_ready({});
+  if (broken_.has_value()) return *broken_;
+  if (!is_ready) return Error(Errc::kSystem, "interrupted while the session started");
+  return {};
+}
+
+Status Daemon::write_run_file(RunState state, const std::string& reason) {
+  run_.state = state;
+  run_.reason = reason;
+  (state == RunState::kRunning ? run_.started_ns : run_.ended_ns) = realtime_ns();
+  return fs::write_atomic(dir_.get(), "run.json", to_json(run_), kOwnFile);
+}
+
+void Daemon::note(EventKind kind, const std::vector<EventField>& fields) {
+  if (!events_.has_value()) return;
+  const Status noted = events_->append(kind, fields);
+  if (!noted.ok()) log::write(Level::kWarn, text::cat("events: ", noted.error().message()));
+}
+
+void Daemon::set_state(LifeState state) {
+  life_.state = state;
+  (void)life_lock_->write(life_);
+}
+
+void Daemon::touch() {
+  const std::int64_t now = realtime_ns();
+  if (now - life_.used_ns < kNsPerSecond) return;
+  life_.used_ns = now;
+  (void)life_lock_->write(life_);
+}
+
+void Daemon::serve() {
+  while (!loop_.run().ok()) {
+  }
+  (void)sys::unlinkat(runtime_dir_.get(), socket_name_);
+}
+
+void Daemon::on_accept() {
+  while (true) {
+    UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket.valid()) {
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      return;
+    }
+    if (!check_peer(socket.get()).ok()) continue;
+    const std::uint64_t id = next_peer_++;
+    peers_.emplace(id, std::make_unique<Peer>(*this, std::move(socket), [this, id] {
+                     const auto gone = peers_.extract(id);  // destroyed at the end of this call
+                   }));
+  }
+}
+
+backend::ExecSpec Daemon::base_spec(bool has_terminal, const std::string& term) const {
+  backend::ExecSpec spec;
+  const profile::EnvLookup lookup = [&](const std::string& name) -> std::optional<std::string> {
+    if (name == "TERM" && !term.empty()) return term;
+    return request_.env(name);
+  };
+  spec.env = run::make_environment(request_.profile, lookup, has_terminal);
+  spec.cwd = request_.profile.workdir;
+  return spec;
+}
+
+Result<std::uint32_t> Daemon::exec(ExecRequest request, std::function<void(UniqueFd)> on_stdin) {
+  touch();
+  const std::uint32_t id = next_exec_++;
+  ExecContext context{loop_,
+                      *supervisor_,
+                      execs_dir_.get(),
+                      [this](std::uint32_t which) { ended(which); },
+                      [this](std::uint32_t which) { executions_.erase(which); }};
+  auto execution = std::make_unique<Execution>(std::move(context), id, std::move(request));
+  SBX_TRY(execution->start(std::move(on_stdin)));
+  note(EventKind::kExecStarted,
+       {{"exec", std::uint64_t{id}},
+        {"argv", text::join(execution->record().argv, " ")},
+        {"detached", execution->is_detached()}});
+  executions_.emplace(id, std::move(execution));
+  return id;
+}
+
+Execution* Daemon::find(std::uint32_t id) {
+  const auto at = executions_.find(id);
+  return at == executions_.end() ? nullptr : at->second.get();
+}
+
+Status Daemon::when_ended(std::uint32_t id, std::function<void(const ExecRecord&)> then) {
+  const Execution* const execution = find(id);
+  if (execution != nullptr && !execution->has_ended()) {
+    waiting_.emplace(id, std::move(then));
+    return {};
+  }
+  if (execution != nullptr) {
+    then(execution->record());
+    return {};
+  }
+  auto record = read_exec_record(execs_dir_.get(), id);
+  if (!record.ok()) {
+    return Error(Errc::kNotFound, text::cat("no program ", id, " in this session"))
+        .with_hint(text::cat("sbx session ps ", request_.record.name));
+  }
+  then(record.value());
+  return {};
+}
+
+void Daemon::ended(std::uint32_t id) {
+  touch();
+  const Execution* const execution = find(id);
+  if (execution == nullptr) return;
+  const auto [first, last] = waiting_.equal_range(id);
+  std::vector<std::function<void(const ExecRecord&)>> told;
+  for (auto at = first; at != last; ++at) {
+    told.push_back(std::move(at->second));
+  }
+  waiting_.erase(first, last);
+  for (const auto& then : told) {
+    then(execution->record());
+  }
+  const ExecRecord& record = execution->record();
+  note(record.error.empty() ? EventKind::kExecExited : EventKind::kExecFailed,
+       {{"exec", std::uint64_t{id}},
+        {"cause", record.cause},
+        {"exit_status", std::int64_t{record.exit_status}}});
+  constexpr std::uint32_t kEvery = 32;
+  if (id % kEvery == 0) {
+    std::vector<std::uint32_t> running;
+    for (const auto& [each, unused] : executions_) {
+      running.push_back(each);
+    }
+    prune_exec_records(execs_dir_.get(), kMostRecords, running);
+  }
+  if (is_ending()) look_if_all_ended();
+}
+
+void Daemon::pause(std::function<void(Status)> then) {
+  if (is_paused()) return then({});
+  for (const auto& [id, execution] : executions_) {
+    execution->pause();
+  }
+  supervisor_->freeze([this, then = std::move(then)](const Status& frozen) {
+    if (frozen.ok()) {
+      set_state(LifeState::kPaused);
+      note(EventKind::kPaused);
+    } else {
+      for (const auto& [id, execution] : executions_) {
+        execution->resume();
+      }
+    }
+    then(frozen);
+  });
+}
+
+void Daemon::resume(std::function<void(Status)> then) {
+  if (!is_paused()) return then({});
+  supervisor_->thaw([this, then = std::move(then)](const Status& thawed) {
+    if (thawed.ok()) {
+      set_state(LifeState::kRunning);
+      note(EventKind::kResumed);
+      for (const auto& [id, execution] : executions_) {
+        execution->resume();
+      }
+      touch();
+    }
+    then(thawed);
+  });
+}
+
+void Daemon::stop(std::string reason, Millis grace) {
+  if (is_ending()) return;
+  const bool was_paused = is_paused();
+  stop_reason_ = std::move(reason);
+  set_state(LifeState::kEnding);
+  grace_ = loop_.add_timer(grace, [this] { finish_stop(); });
+  const auto ask = [this](const Status& /*thawed*/) {
+    (void)supervisor_->signal(0, SIGTERM);
+    look_if_all_ended();
+  };
+  if (was_paused) {
+    supervisor_->thaw(ask);
+  } else {
+    ask({});
+  }
+}
+
+/// Programs that the session's own programs left behind have the grace to end, too.
+void Daemon::look_if_all_ended() {
+  if (is_over_) return look_if_told();
+  const auto left = supervisor_->processes();
+  if (left.ok() && left.value().empty()) return finish_stop();
+  constexpr Millis kAgain{10};
+  look_again_ = loop_.add_timer(kAgain, [this] { look_if_all_ended(); });
+}
+
+void Daemon::finish_stop() {
+  if (is_over_) return;
+  is_over_ = true;
+  look_again_.remove();
+  accept_watch_.remove();
+  (void)supervisor_->shutdown();
+  const std::string upper = text::cat(request_.state_dir, "/layers/", request_.record.upper);
+  if (const auto layer = sys::open(upper, O_RDONLY | O_DIRECTORY); layer.ok()) {
+    (void)::syncfs(layer.value().get());
+  }
+  (void)write_run_file(RunState::kStopped, stop_reason_);
+  note(broken_.has_value() ? EventKind::kCrashed : EventKind::kStopped, {{"reason", stop_reason_}});
+  // Clients get what their programs wrote, if they take it.
+  constexpr Millis kLastDrain{1000};
+  grace_ = loop_.add_timer(kLastDrain, [this] { loop_.stop(); });
+  const Error why = broken_.value_or(Error(Errc::kSystem, "the session was stopped"));
+  for (const auto& [id, execution] : executions_) {
+    execution->sandbox_ended(why);
+  }
+  look_if_told();
+}
+
+void Daemon::look_if_told() {
+  const bool are_all = std::all_of(executions_.begin(), executions_.end(), [](const auto& each) {
+    return each.second->has_ended();
+  });
+  if (are_all) loop_.stop();
+}
+
+/// The sandbox ended without being asked to.
+void Daemon::broken(const Error& error) {
+  broken_ = error;
+  if (life_.state == LifeState::kStarting) return loop_.stop();
+  if (!is_ending()) {
+    stop_reason_ = error.message();
+    set_state(LifeState::kEnding);
+  }
+  finish_stop();
+}
+
+}  // namespace sbx::session

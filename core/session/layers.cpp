@@ -1,0 +1,64 @@
+// Layers of sessions: see layers.h.
+#include "core/session/layers.h"
+
+#include <set>
+#include <utility>
+
+#include "core/backend/backend.h"
+#include "core/base/fs.h"
+#include "core/confine/idmap.h"
+#include "core/host/facts.h"
+#include "core/run/python_hook.h"
+#include "core/session/lifecycle.h"
+
+namespace sbx::session {
+
+namespace {
+
+/// With ids of a range layers belong to those that no sandbox gets.
+std::optional<workspace::Owner> layer_owner() {
+  host::Facts host;
+  if (!host.is_root() || !host.may_map_id_ranges()) return std::nullopt;
+  return workspace::Owner{confine::IdRange::kStorage, confine::IdRange::kStorage};
+}
+
+}  // namespace
+
+Result<workspace::LayersLock> hold_layers(const Store& store) {
+  return workspace::LayersLock::take(store.layers(), workspace::LayersLock::Mode::kShared);
+}
+
+Result<std::string> new_layer(const Store& store) {
+  return workspace::make_layer(store.layers(), layer_owner());
+}
+
+void drop_new_layer(const Store& store, const std::string& id) {
+  (void)fs::remove_tree(store.layers(), id);
+}
+
+Status refresh_base(const Store& store, const profile::Profile& profile, Record& record) {
+  SBX_ASSIGN(const backend::Choice choice, backend::choose(profile.isolation));
+  backend::LaunchRequest request;
+  request.profile = &profile;
+  request.state_dir = store.state_dir();
+  request.files.push_back({std::string(run::kPythonHookPath), std::string(run::python_hook())});
+  SBX_ASSIGN(std::string base, choice.backend->base_layer(request, store.layers_dir()));
+  if (record.lowers.empty()) {
+    record.lowers.push_back(std::move(base));
+  } else {
+    record.lowers.front() = std::move(base);
+  }
+  return {};
+}
+
+void sweep_layers(const Store& store) {
+  using workspace::LayersLock;
+  auto lock = LayersLock::try_take(store.layers(), LayersLock::Mode::kExclusive);
+  if (!lock.ok() || !lock.value().has_value()) return;
+  const auto used = store.used_layers();
+  if (!used.ok()) return;
+  const std::set<std::string> names(used.value().begin(), used.value().end());
+  (void)workspace::sweep(store.layers(), *lock.value(), names, Millis{0});
+}
+
+}  // namespace sbx::session

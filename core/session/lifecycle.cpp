@@ -1,0 +1,223 @@
+// Lifecycle: see lifecycle.h.
+#include "core/session/lifecycle.h"
+
+#include <fcntl.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "core/backend/backend.h"
+#include "core/base/clock.h"
+#include "core/base/fs.h"
+#include "core/base/sys.h"
+#include "core/base/text.h"
+#include "core/confine/idmap.h"
+#include "core/host/facts.h"
+#include "core/profile/saved.h"
+#include "core/session/client.h"
+#include "core/session/daemon.h"
+#include "core/session/layers.h"
+
+namespace sbx::session {
+
+namespace {
+
+constexpr Millis kEndPatience{10'000};
+constexpr std::size_t kIdLength = 10;
+
+std::string made_up_name() {
+  constexpr std::size_t kLength = 8;
+  return text::cat("s-", fs::random_name(kLength));
+}
+
+Error runs_already(const std::string& session) {
+  return Error(Errc::kExists, text::cat("session ", session, " exists and runs already"))
+      .with_hint(text::cat("sbx session exec ", session, " -- CMD, or take another name"));
+}
+
+Result<Record> new_record(const Store& store,
+                          const NewSession& wanted,
+                          const profile::Profile& profile) {
+  SBX_ASSIGN(const backend::Choice choice, backend::choose(profile.isolation));
+  Record record;
+  record.name = wanted.name.empty() ? made_up_name() : wanted.name;
+  record.id = fs::random_name(kIdLength);
+  record.created_ns = realtime_ns();
+  record.profile = profile.name;
+  record.saved_profile = profile::save(profile);
+  record.isolation = choice.backend->name;
+  record.isolation_reason = choice.reason;
+  record.labels = wanted.labels;
+  SBX_TRY(refresh_base(store, profile, record));
+  SBX_ASSIGN(record.upper, new_layer(store));
+  return record;
+}
+
+/// Starts what the lock is held of. The base follows the host: a new one is noted first.
+Status launch_locked(const Store& store,
+                     const Lease& lease,
+                     const profile::Profile& profile,
+                     const profile::EnvLookup& env,
+                     const Warn& warn) {
+  clear_crash(lease.dir());
+  SBX_ASSIGN(Record record, lease.read());
+  {
+    SBX_ASSIGN(const workspace::LayersLock held, hold_layers(store));
+    const std::vector<std::string> before = record.lowers;
+    SBX_TRY(refresh_base(store, profile, record));
+    if (record.lowers != before) SBX_TRY(lease.write(record));
+  }
+  SBX_ASSIGN(const std::vector<std::string> warnings,
+             launch_daemon({store.state_dir(), std::move(record), profile, env}));
+  for (const std::string& warning : warnings) {
+    if (warn) warn(warning);
+  }
+  return {};
+}
+
+Status kill_process(const confine::ProcessIdentity& process, int signo) {
+  auto pidfd = confine::open_process(process);
+  if (!pidfd.ok()) return std::move(pidfd).error();
+  if (!pidfd.value().valid()) return {};
+  return sys::pidfd_send_signal(pidfd.value().get(), signo);
+}
+
+/// Asks the supervisor over its socket; false: that way is not open.
+bool ask_to_stop(const Store& store, const Record& record, Millis grace) {
+  auto client = Client::connect(store, record);
+  if (!client.ok()) return false;
+  Fields fields("stop");
+  fields.set("grace_ms", grace.v);
+  if (!client.value().send(std::move(fields)).ok()) return false;
+  const auto closed = client.value().wait_for_close({grace.v + kEndPatience.v});
+  return closed.ok() && closed.value();
+}
+
+}  // namespace
+
+void clear_crash(int dir) {
+  std::optional<Life> last;
+  const auto alive = look_at_life(dir, &last);
+  if (!alive.ok() || alive.value().has_value() || !last.has_value()) return;
+  if (!last->init.has_value()) return;
+  auto init = confine::open_process(*last->init);
+  if (!init.ok() || !init.value().valid()) return;
+  (void)sys::pidfd_send_signal(init.value().get(), SIGKILL);
+  std::array<pollfd, 1> polled{{{init.value().get(), POLLIN, 0}}};
+  (void)sys::poll(polled, kEndPatience);
+}
+
+Result<Record> start_new(const Store& store, const NewSession& wanted, const Warn& warn) {
+  if (!wanted.name.empty()) SBX_TRY(check_name(wanted.name));
+  SBX_ASSIGN(const profile::Profile profile, profile::load(wanted.profile));
+  SBX_ASSIGN(const workspace::LayersLock held, hold_layers(store));
+  SBX_ASSIGN(const Record record, new_record(store, wanted, profile));
+  auto lease = store.create(record);
+  if (!lease.ok()) {
+    drop_new_layer(store, record.upper);
+    return std::move(lease).error();
+  }
+  auto launched = launch_daemon({store.state_dir(), record, profile, wanted.profile.env});
+  if (!launched.ok()) {
+    (void)wait_for_end(lease.value().dir(), kEndPatience);
+    (void)store.remove(std::move(lease).value());
+    drop_new_layer(store, record.upper);
+    return std::move(launched).error();
+  }
+  for (const std::string& warning : launched.value()) {
+    if (warn) warn(warning);
+  }
+  return record;
+}
+
+Status start_again(const Store& store,
+                   const std::string& session,
+                   const profile::EnvLookup& env,
+                   const Warn& warn) {
+  SBX_ASSIGN(const Lease lease, store.lock(session));
+  SBX_ASSIGN(const Listing now, store.look(session));
+  if (now.is_alive()) {
+    if (now.state != SessionState::kEnding) return runs_already(session);
+    (void)wait_for_end(lease.dir(), kEndPatience);
+  }
+  SBX_ASSIGN(const Record record, lease.read());
+  SBX_ASSIGN(const profile::Profile profile, profile::restore(record.saved_profile));
+  return launch_locked(store, lease, profile, env, warn);
+}
+
+Result<Record> ensure_alive(const Store& store,
+                            const std::string& session,
+                            WhenStopped when_stopped,
+                            const profile::EnvLookup& env,
+                            const Warn& warn) {
+  SBX_ASSIGN(Listing now, store.look(session));
+  if (now.state == SessionState::kStarting) {
+    SBX_ASSIGN(const Lease lease, store.lock(session));  // held by whoever starts it
+    SBX_ASSIGN(now, store.look(session));
+  }
+  const bool is_there = now.state == SessionState::kRunning || now.state == SessionState::kPaused;
+  if (!now.problem.empty()) {
+    return Error(Errc::kProtocol, text::cat("session ", session, ": ", now.problem));
+  }
+  if (is_there) return std::move(now.record);
+  if (when_stopped == WhenStopped::kRefuse) {
+    return Error(Errc::kDenied,
+                 text::cat("session ", session, " is ", name(now.state), ", and --no-start given"))
+        .with_hint(text::cat("sbx session start ", session));
+  }
+  Status started = start_again(store, session, env, warn);
+  // Somebody else may have been faster.
+  if (!started.ok() && started.error().code() != Errc::kExists) return std::move(started).error();
+  SBX_ASSIGN(now, store.look(session));
+  return std::move(now.record);
+}
+
+Result<bool> stop_locked(const Store& store, const Lease& lease, Millis grace) {
+  SBX_ASSIGN(const std::optional<Life> life, look_at_life(lease.dir()));
+  if (!life.has_value()) {
+    clear_crash(lease.dir());
+    return false;
+  }
+  const auto record = lease.read();
+  if (record.ok() && ask_to_stop(store, record.value(), grace)) {
+    SBX_ASSIGN(const bool has_ended, wait_for_end(lease.dir(), kEndPatience));
+    if (has_ended) return true;
+  }
+  // Hung, or its socket is gone. Its sandbox dies with it.
+  if (life->supervisor.pid > 0) SBX_TRY(kill_process(life->supervisor, SIGKILL));
+  SBX_ASSIGN(const bool has_ended, wait_for_end(lease.dir(), kEndPatience));
+  if (!has_ended) {
+    return Error(Errc::kTimeout,
+                 text::cat("the supervisor of session ", lease.name(), " does not end"))
+        .with_hint(text::cat("its pid is ", life->supervisor.pid));
+  }
+  clear_crash(lease.dir());
+  return true;
+}
+
+Result<bool> stop(const Store& store, const std::string& session, Millis grace) {
+  SBX_ASSIGN(const Lease lease, store.lock(session));
+  return stop_locked(store, lease, grace);
+}
+
+Status remove(const Store& store, const std::string& session, WhenAlive when_alive) {
+  constexpr Millis kNoGrace{0};
+  SBX_ASSIGN(Lease lease, store.lock(session));
+  SBX_ASSIGN(const std::optional<Life> life, look_at_life(lease.dir()));
+  if (life.has_value() && when_alive == WhenAlive::kRefuse) {
+    return Error(Errc::kDenied, text::cat("session ", session, " runs"))
+        .with_hint(
+            text::cat("sbx session stop ", session, " first, or sbx session rm -f ", session));
+  }
+  SBX_TRY(stop_locked(store, lease, kNoGrace));
+  SBX_TRY(store.remove(std::move(lease)));
+  sweep_layers(store);
+  return {};
+}
+
+}  // namespace sbx::session
