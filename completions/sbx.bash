@@ -21,6 +21,33 @@ _sbx_batch='-j --jobs --results --resume --fail-fast --memory-total -q --quiet -
 _sbx_session_logs='-f --follow --since --stream --names --json -h --help'
 # verb: session events
 _sbx_session_events='-f --follow --since --json -h --help'
+# verb: session start
+_sbx_session_start='-p --profile --isolation --label -e --env -w --workdir -v --mount --set
+  --allow-outside -m --memory --pids --disk --cpus --output-limit --open-files --json -q --quiet
+  -h --help'
+# verb: session exec
+_sbx_session_exec='-i --stdin -t --tty -d --detach -e --env -w --workdir -u --user --timeout
+  --no-start --json -h --help'
+# verb: session shell
+_sbx_session_shell='-e --env -w --workdir -u --user --no-start -h --help'
+# verb: session ls
+_sbx_session_ls='--label --json -q --quiet -h --help'
+# verb: session show
+_sbx_session_show='--json -h --help'
+# verb: session wait
+_sbx_session_wait='--json -h --help'
+# verb: session kill
+_sbx_session_kill='-s --signal -h --help'
+# verb: session pause
+_sbx_session_pause='-h --help'
+# verb: session resume
+_sbx_session_resume='-h --help'
+# verb: session touch
+_sbx_session_touch='-h --help'
+# verb: session stop
+_sbx_session_stop='--time -h --help'
+# verb: session rm
+_sbx_session_rm='-f --force -h --help'
 # verb: runs ls
 _sbx_runs_ls='--lock --json -h --help'
 # verb: runs show
@@ -210,7 +237,7 @@ _sbx_session_words() {
 _sbx_session_takes_value() {
   case ${COMP_WORDS[2]}:$1 in
     *:--since | logs:--stream | kill:-s | kill:--signal | exec:-u | exec:--user | shell:-u | shell:--user) ;;
-    *:--from | *:--count | *:--label | *:--grace | *:--interval | *:--format | *:--tag) ;;
+    stop:--time | *:--from | *:--count | *:--label | *:--grace | *:--interval | *:--format | *:--tag) ;;
     start:* | exec:* | shell:* | *:--timeout) _sbx_takes_value "$1" ;;
     *) return 1 ;;
   esac
@@ -256,11 +283,11 @@ _sbx_complete_session() {
       cp:*)
         _sbx_offer_files "$cur"
         compopt -o nospace 2>/dev/null
-        COMPREPLY+=($(_sbx_session_ask ls --names | sed 's/$/:/' | grep "^$cur" 2>/dev/null))
+        COMPREPLY+=($(_sbx_session_ask ls -q | sed 's/$/:/' | grep "^$cur" 2>/dev/null))
         ;;
       ls:*) ;;
       *:0 | show:* | touch:* | pause:* | resume:* | stop:* | rm:* | start:*)
-        _sbx_offer_lines "$cur" < <(_sbx_session_ask ls --names)
+        _sbx_offer_lines "$cur" < <(_sbx_session_ask ls -q)
         ;;
       logs:1 | wait:* | kill:*)
         _sbx_offer_lines "$cur" < <(_sbx_session_ask logs --names "${names[0]}")

@@ -91,7 +91,7 @@ function __sbx_session_name
 end
 
 function __sbx_sessions
-    __sbx_session_ask ls --names
+    __sbx_session_ask ls -q
 end
 
 function __sbx_session_execs
@@ -216,6 +216,92 @@ complete -c sbx -n '__sbx_at session events' -s f -l follow -d 'Go on until the 
 complete -c sbx -n '__sbx_at session events' -l since -x -a '1m 10m 1h 1d' -d 'Only from then on'
 complete -c sbx -n '__sbx_at session events' -l json -d 'Print one JSON object a line'
 complete -c sbx -n '__sbx_at session events' -s h -l help -d 'Show help'
+# verb: session start
+complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a start -d 'Make a session, or start a stopped one'
+complete -c sbx -n '__sbx_session_first start' -x -a '(__sbx_sessions)'
+complete -c sbx -n '__sbx_at session start' -s p -l profile -x -a '(__sbx_profiles; __fish_complete_suffix .yaml)' -d 'Profile'
+complete -c sbx -n '__sbx_at session start' -l isolation -x -a 'jail vm auto' -d 'Kind of sandbox'
+complete -c sbx -n '__sbx_at session start' -l label -x -d 'A label KEY=VALUE'
+complete -c sbx -n '__sbx_at session start' -s e -l env -x -a '(set -xn)' -d 'Set a variable'
+complete -c sbx -n '__sbx_at session start' -s w -l workdir -x -d 'Programs start in this directory'
+complete -c sbx -n '__sbx_at session start' -s v -l mount -r -F -d 'Show a path of the host'
+complete -c sbx -n '__sbx_at session start' -l set -x -a '(__sbx_keys)' -d 'Set a key of the profile'
+complete -c sbx -n '__sbx_at session start' -l allow-outside -d 'Let a project profile reach outside its directory'
+complete -c sbx -n '__sbx_at session start' -s m -l memory -x -a $sizes -d 'Memory'
+complete -c sbx -n '__sbx_at session start' -l pids -x -d 'Processes and threads'
+complete -c sbx -n '__sbx_at session start' -l disk -x -a $sizes -d 'Files written'
+complete -c sbx -n '__sbx_at session start' -l cpus -x -d 'Processors'
+complete -c sbx -n '__sbx_at session start' -l output-limit -x -a $sizes -d 'Output passed on'
+complete -c sbx -n '__sbx_at session start' -l open-files -x -d 'Open files of each process'
+complete -c sbx -n '__sbx_at session start' -l json -d 'Print one JSON object'
+complete -c sbx -n '__sbx_at session start' -s q -l quiet -d 'No warnings and no name'
+complete -c sbx -n '__sbx_at session start' -s h -l help -d 'Show help'
+# verb: session exec
+complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a exec -d 'Run a command in a session'
+complete -c sbx -n '__sbx_session_first exec' -x -a '(__sbx_sessions)'
+complete -c sbx -n '__sbx_at session exec' -s i -l stdin -d 'Hand our stdin to the program'
+complete -c sbx -n '__sbx_at session exec' -s t -l tty -d 'Give the program a terminal'
+complete -c sbx -n '__sbx_at session exec' -s d -l detach -d 'Do not wait for it'
+complete -c sbx -n '__sbx_at session exec' -s e -l env -x -a '(set -xn)' -d 'Set a variable'
+complete -c sbx -n '__sbx_at session exec' -s w -l workdir -x -d 'Start in this directory'
+complete -c sbx -n '__sbx_at session exec' -s u -l user -x -a 'sbx root' -d 'User inside'
+complete -c sbx -n '__sbx_at session exec' -l timeout -x -a '10s 30s 1m 5m 1h unlimited' -d 'End it after this time'
+complete -c sbx -n '__sbx_at session exec' -l no-start -d 'Fail when the session is stopped or paused'
+complete -c sbx -n '__sbx_at session exec' -l json -d 'Print one JSON object'
+complete -c sbx -n '__sbx_at session exec' -s h -l help -d 'Show help'
+# verb: session shell
+complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a shell -d 'Open a shell in a session'
+complete -c sbx -n '__sbx_session_first shell' -x -a '(__sbx_sessions)'
+complete -c sbx -n '__sbx_at session shell' -s e -l env -x -a '(set -xn)' -d 'Set a variable'
+complete -c sbx -n '__sbx_at session shell' -s w -l workdir -x -d 'Start in this directory'
+complete -c sbx -n '__sbx_at session shell' -s u -l user -x -a 'sbx root' -d 'User inside'
+complete -c sbx -n '__sbx_at session shell' -l no-start -d 'Fail when the session is stopped or paused'
+complete -c sbx -n '__sbx_at session shell' -s h -l help -d 'Show help'
+# verb: session ls
+complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a ls -d 'List the sessions'
+complete -c sbx -n '__sbx_at session ls' -l label -x -d 'Only sessions with this label'
+complete -c sbx -n '__sbx_at session ls' -l json -d 'Print one JSON object a line'
+complete -c sbx -n '__sbx_at session ls' -s q -l quiet -d 'Names only'
+complete -c sbx -n '__sbx_at session ls' -s h -l help -d 'Show help'
+# verb: session show
+complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a show -d 'Show everything about a session'
+complete -c sbx -n '__sbx_session_first show' -x -a '(__sbx_sessions)'
+complete -c sbx -n '__sbx_at session show' -l json -d 'Print one JSON object'
+complete -c sbx -n '__sbx_at session show' -s h -l help -d 'Show help'
+# verb: session wait
+complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a wait -d 'Wait for the end of an exec'
+complete -c sbx -n '__sbx_session_first wait' -x -a '(__sbx_sessions)'
+complete -c sbx -n '__sbx_session_more wait' -x -a '(__sbx_session_execs)'
+complete -c sbx -n '__sbx_at session wait' -l json -d 'Print one JSON object'
+complete -c sbx -n '__sbx_at session wait' -s h -l help -d 'Show help'
+# verb: session kill
+complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a kill -d 'Send a signal to programs of a session'
+complete -c sbx -n '__sbx_session_first kill' -x -a '(__sbx_sessions)'
+complete -c sbx -n '__sbx_session_more kill' -x -a '(__sbx_session_execs)'
+complete -c sbx -n '__sbx_at session kill' -s s -l signal -x -a 'TERM KILL INT HUP QUIT USR1 USR2 STOP CONT' -d 'Signal'
+complete -c sbx -n '__sbx_at session kill' -s h -l help -d 'Show help'
+# verb: session pause
+complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a pause -d 'Freeze the programs of sessions'
+complete -c sbx -n '__sbx_at session pause' -x -a '(__sbx_sessions)'
+complete -c sbx -n '__sbx_at session pause' -s h -l help -d 'Show help'
+# verb: session resume
+complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a resume -d 'Let them go on'
+complete -c sbx -n '__sbx_at session resume' -x -a '(__sbx_sessions)'
+complete -c sbx -n '__sbx_at session resume' -s h -l help -d 'Show help'
+# verb: session touch
+complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a touch -d 'Count as use of sessions'
+complete -c sbx -n '__sbx_at session touch' -x -a '(__sbx_sessions)'
+complete -c sbx -n '__sbx_at session touch' -s h -l help -d 'Show help'
+# verb: session stop
+complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a stop -d 'End what runs and keep the files'
+complete -c sbx -n '__sbx_at session stop' -x -a '(__sbx_sessions)'
+complete -c sbx -n '__sbx_at session stop' -l time -x -a '10s 30s 1m 5m 1h unlimited' -d 'What programs get to end by themselves'
+complete -c sbx -n '__sbx_at session stop' -s h -l help -d 'Show help'
+# verb: session rm
+complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a rm -d 'Remove sessions and their files'
+complete -c sbx -n '__sbx_at session rm' -x -a '(__sbx_sessions)'
+complete -c sbx -n '__sbx_at session rm' -s f -l force -d 'Also one that runs'
+complete -c sbx -n '__sbx_at session rm' -s h -l help -d 'Show help'
 # verb: runs ls
 complete -c sbx -n '__sbx_count 1; and __sbx_at runs' -a ls -d 'List the recorded runs'
 complete -c sbx -n '__sbx_at runs ls' -l lock -x -d 'Only runs of this lock'

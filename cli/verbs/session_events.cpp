@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "cli/directories.h"
 #include "cli/output.h"
+#include "cli/session.h"
 #include "cli/verbs.h"
 #include "core/base/clock.h"
 #include "core/base/exit_code.h"
@@ -50,8 +50,7 @@ Status show(const Invocation& given) {
   if (const std::string* text = given.last("since")) {
     SBX_ASSIGN(since, session::parse_since(*text, realtime_ns()));
   }
-  SBX_ASSIGN(const Directories dirs, directories(State::kNeeded));
-  SBX_ASSIGN(const session::Store store, session::Store::open(dirs.state));
+  SBX_ASSIGN(const session::Store store, open_sessions());
   SBX_ASSIGN(const UniqueFd dir, store.open_dir(name));
   SBX_ASSIGN(session::EventLogReader reader, session::EventLogReader::open(dir.get()));
   const std::string path = store.dir(name);

@@ -1,20 +1,17 @@
 // Verb session logs: what an exec of a session has written.
-#include <fcntl.h>
-
-#include <algorithm>
 #include <array>
-#include <charconv>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "cli/directories.h"
 #include "cli/output.h"
+#include "cli/session.h"
 #include "cli/verbs.h"
 #include "core/base/clock.h"
 #include "core/base/exit_code.h"
-#include "core/base/sys.h"
 #include "core/base/text.h"
+#include "core/session/exec_record.h"
 #include "core/session/log_follow.h"
 #include "core/session/log_json.h"
 #include "core/session/log_time.h"
@@ -27,8 +24,9 @@ constexpr std::array<std::string_view, 2> kUsage = {
     "sbx session logs NAME [EXEC] [-f] [--since TIME] [--stream NAME]",
     "sbx session logs NAME --names"};
 constexpr std::string_view kDetails =
-    "Prints what is kept of the output of EXEC (a number, see sbx session ps), of the one started "
-    "last when none is named: its stdout to stdout, its stderr to stderr, byte for byte. Works "
+    "Prints what is kept of the output of EXEC (a number, or the name of a service; the one "
+    "started last when none is named): its stdout to stdout, its stderr to stderr, byte for byte. "
+    "Works "
     "while the session runs, is paused and is stopped.";
 constexpr std::array<std::string_view, 2> kStreams = {"out", "err"};
 constexpr std::array<Flag, 5> kFlags = {{
@@ -41,7 +39,7 @@ constexpr std::array<Flag, 5> kFlags = {{
      .help = "Only out or err",
      .complete = Complete::kChoice,
      .choices = kStreams},
-    {.name = "names", .help = "Only the numbers of the execs that have a log, one a line"},
+    {.name = "names", .help = "Only the numbers of execs and the names of services, one a line"},
     {.name = "json", .help = "Print one JSON object a line, with time and stream"},
 }};
 constexpr std::array<Example, 3> kExamples = {{
@@ -99,67 +97,65 @@ class Printer {
   std::uint64_t dropped_ = 0;
 };
 
-/// The exec that is meant.
-Result<std::uint32_t> choose(const std::vector<std::uint32_t>& known, const Invocation& given) {
-  const std::string& name = given.words()[0];
-  if (given.words().size() == 1) {
-    if (!known.empty()) return known.back();
-    return Error(Errc::kNotFound, text::cat("nothing was executed in session ", name, " yet"));
-  }
-  const std::string& word = given.words()[1];
-  std::uint32_t id = 0;
-  const auto [end, problem] = std::from_chars(word.data(), word.data() + word.size(), id);
-  const bool is_number = problem == std::errc() && end == word.data() + word.size();
-  if (is_number && std::find(known.begin(), known.end(), id) != known.end()) return id;
-  return Error(Errc::kNotFound, text::cat("session ", name, " has no exec ", text::escape(word)))
-      .with_hint(text::cat("sbx session ps ", name, " lists them"));
-}
-
-std::string as_names(const std::vector<std::uint32_t>& ids) {
+std::string as_names(const std::vector<session::ExecRecord>& execs) {
   std::string out;
-  for (const std::uint32_t id : ids) {
-    out += text::cat(id, "\n");
+  for (const session::ExecRecord& exec : execs) {
+    out += text::cat(exec.id, "\n");
+    if (!exec.service.empty()) out += exec.service + '\n';
   }
   return out;
 }
 
+/// The exec that is meant: by number, the last one of a service, or the last one.
+Result<std::uint32_t> choose(const std::vector<session::ExecRecord>& execs,
+                             const Invocation& given) {
+  const std::string& name = given.words()[0];
+  const bool is_named = given.words().size() > 1;
+  if (execs.empty() && !is_named) {
+    return Error(Errc::kNotFound, text::cat("nothing was executed in session ", name, " yet"));
+  }
+  const std::string word = is_named ? given.words()[1] : text::cat(execs.back().id);
+  for (auto exec = execs.rbegin(); exec != execs.rend(); ++exec) {
+    if (word == text::cat(exec->id) || word == exec->service) return exec->id;
+  }
+  return Error(Errc::kNotFound, text::cat("session ", name, " has no exec ", text::escape(word)))
+      .with_hint(text::cat("sbx session logs ", name, " --names lists them"));
+}
+
+/// Whether the exec can write no more.
+bool is_over(int session_dir, int execs_dir, std::uint32_t id) {
+  const auto life = session::look_at_life(session_dir);
+  if (!life.ok() || !life.value().has_value()) return true;
+  const auto record = session::read_exec_record(execs_dir, id);
+  return record.ok() && record.value().state == session::ExecState::kEnded;
+}
+
 Status show(const Invocation& given) {
   const std::string& name = given.words()[0];
-  std::optional<std::int64_t> since;
+  std::int64_t since = std::numeric_limits<std::int64_t>::min();
   if (const std::string* text = given.last("since")) {
     SBX_ASSIGN(since, session::parse_since(*text, realtime_ns()));
   }
-  SBX_ASSIGN(const Directories dirs, directories(State::kNeeded));
-  SBX_ASSIGN(const session::Store store, session::Store::open(dirs.state));
-  SBX_ASSIGN(const UniqueFd dir, store.open_dir(name));
-  Result<UniqueFd> execs = sys::openat(dir.get(), "execs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-  if (!execs.ok() && execs.error().code() == Errc::kNotFound) {
-    return Error(Errc::kNotFound, text::cat("nothing was executed in session ", name, " yet"));
-  }
-  if (!execs.ok()) return std::move(execs).error();
-  const int execs_dir = execs.value().get();
-  SBX_ASSIGN(const std::vector<std::uint32_t> known, session::logged_execs(execs_dir));
-  if (given.has("names")) return print(as_names(known));
-  SBX_ASSIGN(const std::uint32_t id, choose(known, given));
-  SBX_ASSIGN(session::ExecLogReader reader, session::ExecLogReader::open(execs_dir, id));
-  if (since) reader.since(*since);
-
   std::optional<session::Stream> only;
   if (const std::string* stream = given.last("stream")) {
     only = *stream == "out" ? session::Stream::kOut : session::Stream::kErr;
   }
+  SBX_ASSIGN(const session::Store store, open_sessions());
+  SBX_ASSIGN(const UniqueFd dir, store.open_dir(name));
+  SBX_ASSIGN(const UniqueFd execs_dir, session::open_execs(dir.get()));
+  SBX_ASSIGN(const auto execs, session::read_exec_records(execs_dir.get()));
+  if (given.has("names")) return print(as_names(execs));
+  SBX_ASSIGN(const std::uint32_t id, choose(execs, given));
+  SBX_ASSIGN(session::ExecLogReader reader,
+             session::ExecLogReader::open(execs_dir.get(), id, session::Absent::kWait));
+  if (given.has("since")) reader.since(since);
   Printer printer(id, given.has("json"), only);
-  session::IsOver is_over;
-  if (given.has("follow")) {
-    is_over = [&dir] {
-      const auto life = session::look_at_life(dir.get());
-      return !life.ok() || !life.value().has_value();
-    };
-  }
+  session::IsOver over;
+  if (given.has("follow")) over = [&] { return is_over(dir.get(), execs_dir.get(), id); };
   SBX_TRY(session::read_log(
       reader,
-      execs_dir,
-      is_over,
+      execs_dir.get(),
+      over,
       [&](const session::LogRecord& record) { return printer.take(record); },
       [&] { return printer.flush(); }));
   return printer.finish();

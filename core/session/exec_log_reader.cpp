@@ -10,7 +10,6 @@
 //    their headers how much was in them.
 #include "core/session/exec_log_reader.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,10 +17,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <limits>
-#include <memory>
-#include <set>
 #include <utility>
 
 #include "core/base/sys.h"
@@ -29,10 +25,6 @@
 
 namespace sbx::session {
 namespace {
-
-struct CloseDir {
-  void operator()(DIR* dir) const { ::closedir(dir); }
-};
 
 constexpr std::size_t kReadAhead = std::size_t{256} << 10U;
 constexpr std::size_t kDroppedContent = 16;
@@ -104,12 +96,14 @@ Result<ExecLogReader::Header> ExecLogReader::read_header(int fd, std::uint32_t e
       .start = {.out = number_in(all.substr(24, 8)), .err = number_in(all.substr(32, 8))}};
 }
 
-Result<ExecLogReader> ExecLogReader::open(int dirfd, std::uint32_t exec) {
+Result<ExecLogReader> ExecLogReader::open(int dirfd, std::uint32_t exec, Absent absent) {
   ExecLogReader reader;
   SBX_ASSIGN(reader.dir_, sys::dup(dirfd));
   reader.exec_ = exec;
   SBX_ASSIGN(const bool is_there, reader.open_from(0));
-  if (!is_there) return Error(Errc::kNotFound, text::cat("exec ", exec, " has no log"));
+  if (!is_there && absent == Absent::kRefuse) {
+    return Error(Errc::kNotFound, text::cat("exec ", exec, " has no log"));
+  }
   return reader;
 }
 
@@ -194,26 +188,15 @@ void ExecLogReader::pass(const LogRecord& record) {
   position_.err += record.dropped.err + (record.kind == LogKind::kErr ? record.bytes.size() : 0);
 }
 
-Result<std::vector<std::uint32_t>> logged_execs(int dirfd) {
-  SBX_ASSIGN(UniqueFd again, sys::openat(dirfd, ".", O_RDONLY | O_DIRECTORY));
-  const std::unique_ptr<DIR, CloseDir> stream(::fdopendir(again.get()));
-  if (!stream) return sys_error("read the directory of logs");
-  static_cast<void>(again.release());
-  std::set<std::uint32_t> ids;
-  while (const dirent* const entry = ::readdir(stream.get())) {
-    const std::string_view name(static_cast<const char*>(entry->d_name));
-    std::uint32_t id = 0;
-    std::from_chars(name.data(), name.data() + name.size(), id);
-    if (name == log_name(id) || name == older_log_name(id)) ids.insert(id);
-  }
-  return std::vector<std::uint32_t>(ids.begin(), ids.end());
-}
-
 LogRecord ExecLogReader::take_missing() {
   return {.kind = LogKind::kDropped, .bytes = {}, .dropped = std::exchange(missing_, {})};
 }
 
 Result<std::optional<LogRecord>> ExecLogReader::next() {
+  if (!file_.valid()) {
+    SBX_ASSIGN(const bool is_there, open_from(0));
+    if (!is_there) return std::optional<LogRecord>();
+  }
   while (!has_ended_) {
     SBX_ASSIGN(std::optional<LogRecord> record, peek());
     if (!record && !is_current()) {

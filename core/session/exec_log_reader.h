@@ -9,7 +9,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "core/base/result.h"
 #include "core/base/unique_fd.h"
@@ -24,11 +23,14 @@ struct LogRecord {
   StreamBytes dropped;       ///< kDropped: not kept at this place
 };
 
+/// What to make of an exec without a log: it has written nothing, or nothing yet.
+enum class Absent : std::uint8_t { kRefuse, kWait };
+
 class ExecLogReader {
  public:
-  /// From the oldest record that is kept. kNotFound when the exec has no log, kUnsupported when a
-  /// newer sbx wrote it, kProtocol when it is none.
-  static Result<ExecLogReader> open(int dirfd, std::uint32_t exec);
+  /// From the oldest record that is kept. kNotFound when the exec has no log (with kWait it is read
+  /// when it comes), kUnsupported when a newer sbx wrote it, kProtocol when it is none.
+  static Result<ExecLogReader> open(int dirfd, std::uint32_t exec, Absent absent = Absent::kRefuse);
 
   /// Records before this wall time are passed over from now on.
   void since(std::int64_t realtime_ns) { since_ns_ = realtime_ns; }
@@ -70,8 +72,5 @@ class ExecLogReader {
   std::int64_t since_ns_ = 0;
   bool has_ended_ = false;
 };
-
-/// Ids of the execs that have a log in `dirfd`, ascending.
-Result<std::vector<std::uint32_t>> logged_execs(int dirfd);
 
 }  // namespace sbx::session
