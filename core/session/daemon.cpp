@@ -300,19 +300,33 @@ void Daemon::ended(std::uint32_t id) {
   if (is_ending()) look_if_all_ended();
 }
 
+/// Lets everything stand still or go on, time limits included.
+void Daemon::set_still(bool is_still, std::function<void(Status)> then) {
+  const auto move_limits = [this](bool stand) {
+    for (const auto& [id, execution] : executions_) {
+      stand ? execution->pause() : execution->resume();
+    }
+  };
+  if (is_still) {
+    move_limits(true);
+    supervisor_->freeze([move_limits, then = std::move(then)](const Status& frozen) {
+      if (!frozen.ok()) move_limits(false);
+      then(frozen);
+    });
+    return;
+  }
+  supervisor_->thaw([move_limits, then = std::move(then)](const Status& thawed) {
+    if (thawed.ok()) move_limits(false);
+    then(thawed);
+  });
+}
+
 void Daemon::pause(std::function<void(Status)> then) {
   if (is_paused()) return then({});
-  for (const auto& [id, execution] : executions_) {
-    execution->pause();
-  }
-  supervisor_->freeze([this, then = std::move(then)](const Status& frozen) {
-    if (frozen.ok()) {
+  set_still(true, [this, then = std::move(then)](const Status& frozen) {
+    if (frozen.ok() && !is_ending()) {
       set_state(LifeState::kPaused);
       note(EventKind::kPaused);
-    } else {
-      for (const auto& [id, execution] : executions_) {
-        execution->resume();
-      }
     }
     then(frozen);
   });
@@ -320,22 +334,32 @@ void Daemon::pause(std::function<void(Status)> then) {
 
 void Daemon::resume(std::function<void(Status)> then) {
   if (!is_paused()) return then({});
-  supervisor_->thaw([this, then = std::move(then)](const Status& thawed) {
-    if (thawed.ok()) {
+  const auto resumed = [this, then = std::move(then)](const Status& thawed) {
+    if (thawed.ok() && !is_ending()) {
       set_state(LifeState::kRunning);
       note(EventKind::kResumed);
-      for (const auto& [id, execution] : executions_) {
-        execution->resume();
-      }
       touch();
     }
     then(thawed);
-  });
+  };
+  if (holds_ > 0) return resumed({});  // it goes on when it is released
+  set_still(false, resumed);
+}
+
+void Daemon::hold(std::function<void(Status)> then) {
+  ++holds_;
+  set_still(true, std::move(then));
+}
+
+void Daemon::release(std::function<void(Status)> then) {
+  --holds_;
+  if (holds_ > 0 || is_paused() || is_over_) return then({});
+  set_still(false, std::move(then));
 }
 
 void Daemon::stop(std::string reason, Millis grace) {
   if (is_ending()) return;
-  const bool was_paused = is_paused();
+  const bool is_still = is_paused() || holds_ > 0;
   stop_reason_ = std::move(reason);
   set_state(LifeState::kEnding);
   grace_ = loop_.add_timer(grace, [this] { finish_stop(); });
@@ -343,7 +367,7 @@ void Daemon::stop(std::string reason, Millis grace) {
     (void)supervisor_->signal(0, SIGTERM);
     look_if_all_ended();
   };
-  if (was_paused) {
+  if (is_still) {
     supervisor_->thaw(ask);
   } else {
     ask({});

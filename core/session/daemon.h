@@ -76,6 +76,10 @@ class Daemon {
 
   void pause(std::function<void(Status)> then);
   void resume(std::function<void(Status)> then);
+  /// Everything stands still as long as anybody holds it, paused or not; each hold is released
+  /// once.
+  void hold(std::function<void(Status)> then);
+  void release(std::function<void(Status)> then);
   /// Ends the session; `reason` for run.json.
   void stop(std::string reason, Millis grace);
   /// Adds to the session's events; a failure goes to the log.
@@ -96,6 +100,7 @@ class Daemon {
   void look_if_all_ended();
   void finish_stop();
   void look_if_told();
+  void set_still(bool is_still, std::function<void(Status)> then);
 
   DaemonRequest request_;
   UniqueFd dir_;
@@ -122,6 +127,7 @@ class Daemon {
   std::vector<std::string> warnings_;
   std::string stop_reason_;
   std::optional<Error> broken_;
+  std::size_t holds_ = 0;
   bool is_over_ = false;  ///< the sandbox has been shut down
 };
 

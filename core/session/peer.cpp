@@ -23,6 +23,7 @@ Peer::Peer(Daemon& daemon, UniqueFd socket, std::function<void()> on_end)
           std::move(on_end)) {}
 
 Peer::~Peer() {
+  if (is_holding_) daemon_.release([](const Status& /*thawed*/) {});
   for (const std::uint32_t id : attached_) {
     if (Execution* const execution = daemon_.find(id)) execution->hang_up();
   }
@@ -36,6 +37,16 @@ std::function<void(Status)> Peer::later() {
   return [self = self()](const Status& status) {
     if (const auto peer = self.lock()) (*peer)->answer(status);
   };
+}
+
+void Peer::begin_hold(std::function<void(Status)> then) {
+  if (std::exchange(is_holding_, true)) return then({});
+  daemon_.hold(std::move(then));
+}
+
+void Peer::end_hold(std::function<void(Status)> then) {
+  if (!std::exchange(is_holding_, false)) return then({});
+  daemon_.release(std::move(then));
 }
 
 void Peer::on_frame(Frame frame) {

@@ -30,6 +30,10 @@ class Peer {
   /// For callbacks that may outlive the peer.
   std::weak_ptr<Peer*> self() const { return self_; }
 
+  /// The session's programs stand still while any peer holds them.
+  void begin_hold(std::function<void(Status)> then);
+  void end_hold(std::function<void(Status)> then);
+
   /// Programs that are hung up when the peer goes.
   void attach(std::uint32_t exec) { attached_.push_back(exec); }
 
@@ -38,6 +42,7 @@ class Peer {
 
   Daemon& daemon_;
   std::vector<std::uint32_t> attached_;
+  bool is_holding_ = false;
   std::shared_ptr<Peer*> self_;
   Connection connection_;
 };

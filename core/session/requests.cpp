@@ -174,6 +174,15 @@ void touch(Peer& peer, Frame& /*frame*/) {
   peer.answer(Status());
 }
 
+/// Programs stand still until "release", or the end of the connection.
+void hold(Peer& peer, Frame& /*frame*/) {
+  peer.begin_hold(peer.later());
+}
+
+void release(Peer& peer, Frame& /*frame*/) {
+  peer.end_hold(peer.later());
+}
+
 constexpr std::array kRows{
     RequestRow{"status", hello},
     RequestRow{"exec", exec},
@@ -184,6 +193,8 @@ constexpr std::array kRows{
     RequestRow{"resume", resume},
     RequestRow{"stop", stop},
     RequestRow{"touch", touch},
+    RequestRow{"hold", hold},
+    RequestRow{"release", release},
 };
 
 }  // namespace
