@@ -12,6 +12,7 @@
 #include <utility>
 #include <variant>
 
+#include "core/agent/files.h"
 #include "core/agent/pause.h"
 #include "core/agent/pty.h"
 #include "core/base/sys.h"
@@ -28,6 +29,7 @@ struct Child {
   Starting starting;
   bool is_starting = true;
   bool is_last = false;
+  bool is_worker = false;   ///< of a copy
   bool has_exited = false;  ///< reaped before its report was read
   int wait_status = 0;
 };
@@ -42,6 +44,7 @@ class Agent {
  private:
   Status serve_channel();
   Status handle(ipc::Exec& request, std::span<const UniqueFd> fds);
+  Status handle(const ipc::Files& request, std::span<const UniqueFd> fds);
   void handle(const ipc::Signal& request);
   void handle(const ipc::Resize& request);
   Status handle(const ipc::SetFrozen& request);
@@ -80,6 +83,7 @@ Status Agent::run() {
 Status Agent::serve_channel() {
   SBX_ASSIGN(ipc::Received received, channel_.receive(ipc::Wait::kNo));
   if (auto* exec = std::get_if<ipc::Exec>(&received.message)) return handle(*exec, received.fds);
+  if (auto* files = std::get_if<ipc::Files>(&received.message)) return handle(*files, received.fds);
   if (auto* signal = std::get_if<ipc::Signal>(&received.message)) {
     handle(*signal);
     return {};
@@ -116,7 +120,11 @@ Status Agent::handle(ipc::Exec& request, std::span<const UniqueFd> fds) {
 
 Status Agent::handle(const ipc::SetFrozen& request) {
   if (request.is_frozen) {
-    const Status stopped = pause_.stop_all({});
+    std::vector<pid_t> workers;
+    for (const Child& child : children_) {
+      if (child.is_worker && !child.has_exited) workers.push_back(child.starting.pid);
+    }
+    const Status stopped = pause_.stop_all(workers);
     if (stopped.ok()) return channel_.send(ipc::FrozenSet{true, 0});
     const int error = stopped.error().sys_errno();
     return channel_.send(ipc::FrozenSet{true, error != 0 ? error : EIO});
@@ -126,6 +134,28 @@ Status Agent::handle(const ipc::SetFrozen& request) {
     handle(ipc::Signal{id, signo});
   }
   return channel_.send(ipc::FrozenSet{false, 0});
+}
+
+/// A file worker is a child without an exec, so there is no start to be reported.
+Status Agent::handle(const ipc::Files& request, std::span<const UniqueFd> fds) {
+  const auto workers = static_cast<size_t>(std::count_if(
+      children_.begin(), children_.end(), [](const Child& c) { return c.is_worker; }));
+  Result<pid_t> started = Error(Errc::kLimit, "too many copies at the same time");
+  if (workers < kMaxFileWorkers) {
+    has_forked_ = true;
+    started = start_files(request, fds, config_.rules);
+  }
+  if (!started.ok()) {
+    const Error& error = started.error();
+    return channel_.send(ipc::ExecFailed{request.id, false, error.message(), error.sys_errno()});
+  }
+  Child child;
+  child.id = request.id;
+  child.starting.pid = started.value();
+  child.is_starting = false;
+  child.is_worker = true;
+  children_.push_back(std::move(child));
+  return {};
 }
 
 void Agent::handle(const ipc::Signal& request) {

@@ -14,6 +14,7 @@ namespace sbx::confine {
 
 std::span<const sock_filter> seccomp_program(SeccompProfile profile) noexcept {
   if (profile == SeccompProfile::kNesting) return kNestingFilter;
+  if (profile == SeccompProfile::kFiles) return kFilesFilter;
   return kDefaultFilter;
 }
 

@@ -12,6 +12,7 @@ namespace sbx::confine {
 enum class SeccompProfile : std::uint8_t {
   kDefault,  ///< no mounts, no new namespaces
   kNesting,  ///< mounts and namespaces allowed, for profiles with `nesting: true`
+  kFiles,    ///< files and nothing else, for our own file worker; openat2 is allowed
 };
 
 /// The instructions of a filter; static storage.

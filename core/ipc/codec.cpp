@@ -124,6 +124,15 @@ struct BodyWriter {
     w.u8(m.is_frozen ? 1 : 0);
     w.i32(m.error);
   }
+  void operator()(const Files& m) const {
+    w.u32(m.id);
+    w.u8(static_cast<uint8_t>(m.op));
+    w.str(m.path);
+    w.str(m.root_name);
+    w.u8(m.is_following ? 1 : 0);
+    w.u8(m.is_announcing ? 1 : 0);
+    w.u8(m.is_resuming ? 1 : 0);
+  }
 };
 
 void read_into(Reader& r, Setup& m) {
@@ -186,6 +195,18 @@ void read_into(Reader& r, SetFrozen& m) {
 void read_into(Reader& r, FrozenSet& m) {
   m.is_frozen = r.u8() != 0;
   m.error = r.i32();
+}
+
+void read_into(Reader& r, Files& m) {
+  m.id = r.u32();
+  const uint8_t op = r.u8();
+  if (op >= kFilesOps) r.fail();
+  m.op = static_cast<FilesOp>(op);
+  m.path = r.str();
+  m.root_name = r.str();
+  m.is_following = r.u8() != 0;
+  m.is_announcing = r.u8() != 0;
+  m.is_resuming = r.u8() != 0;
 }
 
 template <size_t I = 0>

@@ -61,6 +61,8 @@ class Reader {
   /// True when nothing failed and everything was read.
   bool done() const { return ok_ && in_.empty(); }
   bool ok() const { return ok_; }
+  /// For a caller that found a value out of range.
+  void fail() { ok_ = false; }
 
  private:
   uint64_t number(size_t bytes);

@@ -100,6 +100,27 @@ struct FrozenSet {
   int32_t error = 0;  ///< errno; ETIMEDOUT when some process did not stop
 };
 
+/// What a file worker does.
+enum class FilesOp : uint8_t {
+  kPack,       ///< writes what lies at `path` to the stream
+  kUnpack,     ///< reads the stream to `path`
+  kUnpackAny,  ///< the same; members may have any names, `path` is a directory
+  kList,       ///< writes what kUnpack would find to the stream (image/inventory.h)
+};
+inline constexpr uint8_t kFilesOps = 4;
+
+/// Host to agent: start a file worker. Descriptors: the stream, the pipe for its report and, for
+/// kPack with `is_resuming`, the stream of an inventory. Answered like an Exec, without Started.
+struct Files {
+  uint32_t id = 0;
+  FilesOp op = FilesOp::kPack;
+  std::string path;       ///< inside; relative ones from /work
+  std::string root_name;  ///< what the tree is called in the stream; empty: its content
+  bool is_following = false;
+  bool is_announcing = false;
+  bool is_resuming = false;
+};
+
 /// The wire type is the index, so new ones go to the end.
 using Message = std::variant<Setup,
                              Exec,
@@ -112,7 +133,8 @@ using Message = std::variant<Setup,
                              Exited,
                              Begin,
                              SetFrozen,
-                             FrozenSet>;
+                             FrozenSet,
+                             Files>;
 
 /// A received message and the descriptors that came with it.
 struct Received {

@@ -48,6 +48,7 @@ Error setup_error(const ipc::SetupFailed& failed) {
 
 struct Supervisor::Running {
   ExecHandler handler;
+  bool is_worker = false;  ///< of a copy: no program, no event
   bool has_terminal = false;
   bool is_last = false;
   uint32_t tag = 0;
@@ -124,6 +125,23 @@ Result<uint32_t> Supervisor::exec(const backend::ExecSpec& spec,
     running_.erase(id);
     return std::move(started).error();
   }
+  return id;
+}
+
+Result<uint32_t> Supervisor::files(ipc::Files request,
+                                   std::span<const int> fds,
+                                   FilesHandler handler) {
+  if (is_broken_ || final_.has_value()) return Error(Errc::kNotFound, "the sandbox has ended");
+  const uint32_t id = next_id_++;
+  request.id = id;
+  SBX_TRY(sandbox_->agent().send(request, fds));
+  auto running = std::make_unique<Running>();
+  running->is_worker = true;
+  running->handler.on_exit = std::move(handler.on_exit);
+  running->handler.on_failed = [then = std::move(handler.on_failed)](int, Error error) {
+    then(std::move(error));
+  };
+  running_.emplace(id, std::move(running));
   return id;
 }
 
@@ -275,7 +293,7 @@ void Supervisor::handle_exec_message(uint32_t id, ipc::Received& received) {
   const std::unique_ptr<Running> running = std::move(found->second);
   running_.erase(found);
   if (const auto* failed = std::get_if<ipc::ExecFailed>(&received.message)) {
-    emit(EventKind::kExecFailed, id, failed->error, failed->what);
+    if (!running->is_worker) emit(EventKind::kExecFailed, id, failed->error, failed->what);
     const std::string message =
         failed->error != 0 ? sys_error(failed->what, failed->error).message() : failed->what;
     running->handler.on_failed(failed->is_program ? failed->error : 0,
@@ -283,7 +301,7 @@ void Supervisor::handle_exec_message(uint32_t id, ipc::Received& received) {
     return;
   }
   const int status = std::get<ipc::Exited>(received.message).wait_status;
-  emit(EventKind::kExecExited, id, status, {});
+  if (!running->is_worker) emit(EventKind::kExecExited, id, status, {});
   if (running->is_last) agent_watch_.remove();  // its end is no news any more
   running->handler.on_exit(status);
 }

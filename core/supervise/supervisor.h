@@ -34,6 +34,13 @@ struct ExecHandler {
 
 enum class Stdin { kNone, kWanted };
 
+/// What the owner of a copy's inner end is told, on the loop. How the copy went is in its report.
+struct FilesHandler {
+  /// The worker was reaped: 0 when its report says success.
+  std::function<void(int wait_status)> on_exit;
+  std::function<void(Error)> on_failed;  ///< it never ran
+};
+
 class Supervisor {
  public:
   /// Takes the sandbox; `sink` and `gate` outlive the supervisor.
@@ -50,6 +57,9 @@ class Supervisor {
 
   /// Starts a program. May be called before set-up is done: the agent does both in order.
   Result<uint32_t> exec(const backend::ExecSpec& spec, Stdin want_stdin, ExecHandler handler);
+  /// Starts a file worker inside; `request.id` is chosen here. `fds` are duplicated to it and stay
+  /// the caller's; see ipc::Files. Works while the payload is frozen. An id of signal() too.
+  Result<uint32_t> files(ipc::Files request, std::span<const int> fds, FilesHandler handler);
   /// Signals an exec's process group, or all processes inside when `exec_id` is 0.
   Status signal(uint32_t exec_id, int signo);
   Status resize(uint32_t exec_id, backend::TermSize size);

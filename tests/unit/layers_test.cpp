@@ -34,7 +34,7 @@ const std::vector<Layer>& layers() {
       {"confine", {"base"}},
       {"workspace", {"base", "image", "confine"}},
       {"host", {"base", "confine"}},
-      {"agent", {"base", "ipc", "confine"}},
+      {"agent", {"base", "ipc", "confine", "image"}},
       {"backend", {"base", "ipc", "profile", "confine", "host", "image"}},
       {"backend/jail", {"base", "ipc", "profile", "confine", "host", "image", "agent", "backend"}},
       {"supervise",

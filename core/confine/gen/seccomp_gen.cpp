@@ -40,6 +40,7 @@ int main(int argc, char** argv) {
          "#include <linux/filter.h>\n\n#include <array>\n\nnamespace sbx::confine {\n\n";
   if (!write_filter(out, "kDefaultFilter", Variant::kDefault)) return 1;
   if (!write_filter(out, "kNestingFilter", Variant::kNesting)) return 1;
+  if (!write_filter(out, "kFilesFilter", Variant::kFiles)) return 1;
   out << "\n}  // namespace sbx::confine\n";
   return out.flush() ? 0 : 1;
 }

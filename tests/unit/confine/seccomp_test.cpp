@@ -110,6 +110,8 @@ TEST_CASE("seccomp: the filters in the binary are what the generator makes") {
              gen::build_filter(gen::Variant::kDefault, error)));
   CHECK(same(seccomp_program(SeccompProfile::kNesting),
              gen::build_filter(gen::Variant::kNesting, error)));
+  CHECK(same(seccomp_program(SeccompProfile::kFiles),
+             gen::build_filter(gen::Variant::kFiles, error)));
   CHECK(error.empty());
   CHECK(seccomp_program(SeccompProfile::kDefault).size() < BPF_MAXINSNS);
 }
@@ -212,6 +214,20 @@ TEST_CASE("seccomp: nesting allows mounts and namespaces and nothing else more")
                               SYS_fspick,
                               SYS_sethostname,
                               SYS_setdomainname});
+}
+
+TEST_CASE("seccomp: a file worker makes no process and no socket, runs and signals nothing") {
+  for (const int nr :
+       {SYS_clone,        SYS_clone3,   SYS_fork,       SYS_vfork,   SYS_execve,
+        SYS_execveat,     SYS_socket,   SYS_connect,    SYS_sendmsg, SYS_recvmsg,
+        SYS_kill,         SYS_tkill,    SYS_pidfd_open, SYS_ptrace,  SYS_mount,
+        SYS_open_tree,    SYS_unshare,  SYS_setns,      SYS_ioctl,   SYS_prctl,
+        SYS_mknod,        SYS_mknodat,  SYS_chmod,      SYS_setuid,  SYS_process_vm_writev,
+        SYS_memfd_create, SYS_prlimit64}) {
+    CAPTURE(nr);
+    CHECK(answer(SeccompProfile::kFiles, nr) != kAllow);
+  }
+  CHECK(answer(SeccompProfile::kFiles, SYS_openat2) == kAllow);
 }
 
 TEST_CASE("seccomp: unknown numbers give ENOSYS to a real program") {

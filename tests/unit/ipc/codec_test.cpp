@@ -34,7 +34,8 @@ std::vector<ipc::Message> one_of_each() {
           ipc::Exited{7, 0x8b},
           ipc::Begin{1, true, 0x1000, "base"},
           ipc::SetFrozen{true},
-          ipc::FrozenSet{true, 110}};
+          ipc::FrozenSet{true, 110},
+          ipc::Files{8, ipc::FilesOp::kUnpack, "/work/a", "a", true, false, true}};
 }
 
 }  // namespace
