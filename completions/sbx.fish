@@ -87,7 +87,14 @@ end
 # The session that was named first behind `session VERB`.
 function __sbx_session_name
     set -l words (__sbx_words)
-    set -q words[3]; and string match -m1 -v -- '-*' $words[3..-1]
+    set -q words[3]; or return 1
+    for word in $words[3..-1]
+        if not string match -q -- '-*' $word
+            echo $word
+            return 0
+        end
+    end
+    return 1
 end
 
 function __sbx_sessions

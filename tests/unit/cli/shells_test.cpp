@@ -24,6 +24,10 @@ class Scene {
           "#!/bin/sh\ncase \"$*\" in\n"
           "'profile ls --names') echo python; echo pypy; echo node ;;\n"
           "'profile schema --keys') echo limits.memory; echo limits.pids ;;\n"
+          "'session ls -q') echo web; echo wide; echo dev ;;\n"
+          "'session logs --names web') echo 1; echo 12; echo db ;;\n"
+          "'session checkpoints --names web') echo clean; echo later ;;\n"
+          "*) echo 'sbx: no such thing' >&2; exit 2 ;;\n"
           "esac\n",
           0755);
     write("data file.csv", "x", 0644);
@@ -66,6 +70,21 @@ TEST_CASE("completions in bash: verbs, flags, profiles, keys, files, and the pro
       {"sbx r", "run\nruns\n"},
       {"sbx runs sh", "show\n"},
       {"sbx run --on-overlap w", "wait\n"},
+      {"sbx session res", "restore\nresume\n"},
+      {"sbx session show w", "web\nwide\n"},
+      {"sbx session rm -f web d", "dev\n"},
+      {"sbx session logs w", "web\nwide\n"},
+      {"sbx session logs web 1", "1\n12\n"},
+      {"sbx session logs --since 1h web d", "db\n"},
+      {"sbx session logs dev 1", ""},
+      {"sbx session logs web --stream e", "err\n"},
+      {"sbx session kill web -s K", "KILL\n"},
+      {"sbx session kill web -s KILL 1", "1\n12\n"},
+      {"sbx session exec web --no", "--no-start\n"},
+      {"sbx session exec web -- cat jo", "job.py\n"},
+      {"sbx session start -p pyp", "pypy\n"},
+      {"sbx session restore web cl", "clean\n"},
+      {"sbx help session st", "start\nstats\nstop\n"},
       {"sbx profile ex", "explain\n"},
       {"sbx profile explain n", "node\n"},
       {"sbx run --mem", "--memory\n"},
@@ -99,6 +118,13 @@ TEST_CASE("completions in fish: verbs, flags, profiles, keys, files, and the pro
       {"sbx r", "run\nruns\n"},
       {"sbx runs sh", "show\n"},
       {"sbx run --on-overlap w", "wait\n"},
+      {"sbx session sta", "start\n"},
+      {"sbx session show w", "web\nwide\n"},
+      {"sbx session logs w", "web\nwide\n"},
+      {"sbx session logs web 1", "1\n12\n"},
+      {"sbx session logs dev 1", ""},
+      {"sbx session kill web -s KI", "KILL\n"},
+      {"sbx session exec web --no", "--no-start\n"},
       {"sbx profile ex", "explain\n"},
       {"sbx run --mem", "--memory\n"},
       {"sbx run -p pyp", "pypy\n"},
@@ -137,6 +163,9 @@ TEST_CASE("completions in zsh: verbs, profiles, files, and the program's own wor
       {"sbx ver", "version"},
       {"sbx profile ex", "explain"},
       {"sbx run -p nod", "node"},
+      {"sbx session show we", "web"},
+      {"sbx session logs web d", "db"},
+      {"sbx session exec web -- cat jo", "job.py"},
       {"sbx run --profile=nod", "node"},
       {"sbx run -i da", "file.csv"},
       {"sbx run job.py da", "file.csv"},
