@@ -48,6 +48,14 @@ _sbx_session_touch='-h --help'
 _sbx_session_stop='--time -h --help'
 # verb: session rm
 _sbx_session_rm='-f --force -h --help'
+# verb: session checkpoint
+_sbx_session_checkpoint='--json -h --help'
+# verb: session checkpoints
+_sbx_session_checkpoints='--rm --json -q --quiet -h --help'
+# verb: session restore
+_sbx_session_restore='--json -h --help'
+# verb: session fork
+_sbx_session_fork='--from --count --json -h --help'
 # verb: runs ls
 _sbx_runs_ls='--lock --json -h --help'
 # verb: runs show
@@ -237,7 +245,7 @@ _sbx_session_words() {
 _sbx_session_takes_value() {
   case ${COMP_WORDS[2]}:$1 in
     *:--since | logs:--stream | kill:-s | kill:--signal | exec:-u | exec:--user | shell:-u | shell:--user) ;;
-    stop:--time | *:--from | *:--count | *:--label | *:--grace | *:--interval | *:--format | *:--tag) ;;
+    stop:--time | checkpoints:--rm | *:--from | *:--count | *:--label | *:--grace | *:--interval | *:--format | *:--tag) ;;
     start:* | exec:* | shell:* | *:--timeout) _sbx_takes_value "$1" ;;
     *) return 1 ;;
   esac
@@ -246,7 +254,7 @@ _sbx_session_takes_value() {
 # _sbx_session_offer_value FLAG BEGINNING
 _sbx_session_offer_value() {
   case ${COMP_WORDS[2]}:$1 in
-    diff:--since | *:--from) _sbx_offer_lines "$2" < <(_sbx_session_ask checkpoints --names "${names[0]}") ;;
+    diff:--since | *:--from | *:--rm) _sbx_offer_lines "$2" < <(_sbx_session_ask checkpoints -q "${names[0]}") ;;
     *:--since) _sbx_offer '1m 10m 1h 1d' "$2" ;;
     logs:--stream) _sbx_offer 'out err' "$2" ;;
     kill:-s | kill:--signal) _sbx_offer 'TERM KILL INT HUP QUIT USR1 USR2 STOP CONT' "$2" ;;
@@ -292,7 +300,7 @@ _sbx_complete_session() {
       logs:1 | wait:* | kill:*)
         _sbx_offer_lines "$cur" < <(_sbx_session_ask logs --names "${names[0]}")
         ;;
-      restore:1) _sbx_offer_lines "$cur" < <(_sbx_session_ask checkpoints --names "${names[0]}") ;;
+      restore:1) _sbx_offer_lines "$cur" < <(_sbx_session_ask checkpoints -q "${names[0]}") ;;
       apply:* | export:*) _sbx_offer_files "$cur" ;;
     esac
   fi

@@ -106,7 +106,7 @@ function __sbx_session_execs
 end
 
 function __sbx_session_tags
-    __sbx_session_ask checkpoints --names (__sbx_session_name)
+    __sbx_session_ask checkpoints -q (__sbx_session_name)
 end
 
 # Whether the first session is still to be named.
@@ -309,6 +309,31 @@ complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a rm -d 'Remove sessio
 complete -c sbx -n '__sbx_at session rm' -x -a '(__sbx_sessions)'
 complete -c sbx -n '__sbx_at session rm' -s f -l force -d 'Also one that runs'
 complete -c sbx -n '__sbx_at session rm' -s h -l help -d 'Show help'
+# verb: session checkpoint
+complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a checkpoint -d 'Keep the present state under a tag'
+complete -c sbx -n '__sbx_session_first checkpoint' -x -a '(__sbx_sessions)'
+complete -c sbx -n '__sbx_at session checkpoint' -l json -d 'Print one JSON object'
+complete -c sbx -n '__sbx_at session checkpoint' -s h -l help -d 'Show help'
+# verb: session checkpoints
+complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a checkpoints -d 'List or forget the checkpoints'
+complete -c sbx -n '__sbx_session_first checkpoints' -x -a '(__sbx_sessions)'
+complete -c sbx -n '__sbx_at session checkpoints' -l rm -x -a '(__sbx_session_tags)' -d 'Forget this checkpoint'
+complete -c sbx -n '__sbx_at session checkpoints' -l json -d 'Print one JSON object a line'
+complete -c sbx -n '__sbx_at session checkpoints' -s q -l quiet -d 'Tags only'
+complete -c sbx -n '__sbx_at session checkpoints' -s h -l help -d 'Show help'
+# verb: session restore
+complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a restore -d 'Go back to a checkpoint'
+complete -c sbx -n '__sbx_session_first restore' -x -a '(__sbx_sessions)'
+complete -c sbx -n '__sbx_session_more restore' -x -a '(__sbx_session_tags)'
+complete -c sbx -n '__sbx_at session restore' -l json -d 'Print one JSON object'
+complete -c sbx -n '__sbx_at session restore' -s h -l help -d 'Show help'
+# verb: session fork
+complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a fork -d 'Make new sessions from this one'
+complete -c sbx -n '__sbx_session_first fork' -x -a '(__sbx_sessions)'
+complete -c sbx -n '__sbx_at session fork' -l from -x -a '(__sbx_session_tags)' -d 'The state of this checkpoint'
+complete -c sbx -n '__sbx_at session fork' -l count -x -d 'So many, numbered from 1'
+complete -c sbx -n '__sbx_at session fork' -l json -d 'Print one JSON object a line'
+complete -c sbx -n '__sbx_at session fork' -s h -l help -d 'Show help'
 # verb: runs ls
 complete -c sbx -n '__sbx_count 1; and __sbx_at runs' -a ls -d 'List the recorded runs'
 complete -c sbx -n '__sbx_at runs ls' -l lock -x -d 'Only runs of this lock'

@@ -54,6 +54,7 @@ constexpr std::string_view kListDetails =
 constexpr std::array kListFlags = {
     Flag{'\0', "rm", "TAG", "Forget this checkpoint; repeatable", {}, Repeat::kAll},
     Flag{'\0', "json", "", "Print one JSON object a line"},
+    Flag{'q', "quiet", "", "Print tags only"},
 };
 constexpr std::array kListExamples = {
     Example{"sbx session checkpoints web", "what there is to go back to"},
@@ -76,6 +77,8 @@ int list(const Invocation& given) {
   for (const session::Checkpoint& each : now.value().record.checkpoints) {
     if (given.has("json")) {
       out += session::checkpoint_json(name, each) + "\n";
+    } else if (given.has("quiet")) {
+      out += each.tag + "\n";
     } else {
       out += text::cat(each.tag,
                        "  ",

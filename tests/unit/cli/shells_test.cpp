@@ -26,7 +26,7 @@ class Scene {
           "'profile schema --keys') echo limits.memory; echo limits.pids ;;\n"
           "'session ls -q') echo web; echo wide; echo dev ;;\n"
           "'session logs --names web') echo 1; echo 12; echo db ;;\n"
-          "'session checkpoints --names web') echo clean; echo later ;;\n"
+          "'session checkpoints -q web') echo clean; echo later ;;\n"
           "*) echo 'sbx: no such thing' >&2; exit 2 ;;\n"
           "esac\n",
           0755);
