@@ -75,6 +75,7 @@ std::string labels_of(const session::Record& record) {
 int list(const Invocation& given) {
   Result<session::Store> store = open_sessions();
   if (!store.ok()) return failed(store.error());
+  session::remove_expired(store.value());
   Result<std::vector<session::Listing>> all = store.value().list();
   if (!all.ok()) return failed(all.error());
   std::string lines;

@@ -126,6 +126,7 @@ int start(const Invocation& given) {
   if (!dirs.ok()) return failed(dirs.error());
   Result<session::Store> store = open_sessions();
   if (!store.ok()) return failed(store.error());
+  session::remove_expired(store.value());
   const session::Warn warn = given.has("quiet") ? session::Warn() : print_warning;
   if (!given.words().empty()) {
     const std::string& name = given.words()[0];

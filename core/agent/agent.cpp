@@ -17,6 +17,7 @@
 #include "core/agent/pty.h"
 #include "core/base/sys.h"
 #include "core/base/text.h"
+#include "core/confine/proc_table.h"
 
 namespace sbx::agent {
 
@@ -46,6 +47,7 @@ class Agent {
   Status handle(ipc::Exec& request, std::span<const UniqueFd> fds);
   Status handle(const ipc::Files& request, std::span<const UniqueFd> fds);
   void handle(const ipc::Signal& request);
+  static void signal_session(pid_t leader, int signo);
   void handle(const ipc::Resize& request);
   Status handle(const ipc::SetFrozen& request);
   Status reap();
@@ -166,9 +168,21 @@ void Agent::handle(const ipc::Signal& request) {
   }
   const Child* child = find(request.id);
   if (child == nullptr || child->has_exited) return;
+  signal_session(child->starting.pid, request.signo);
+}
+
+/// The program, its process group, and whatever else is in its session: background jobs of a shell
+/// have groups of their own. What made itself a session of its own is a daemon, and stays.
+void Agent::signal_session(pid_t leader, int signo) {
   // Before its setsid the child has no group of that number yet.
-  if (::kill(-child->starting.pid, request.signo) != 0) {
-    (void)::kill(child->starting.pid, request.signo);
+  if (::kill(-leader, signo) != 0) (void)::kill(leader, signo);
+  const auto proc = confine::open_proc();
+  if (!proc.ok()) return;
+  const auto all = confine::list_processes(proc.value().get());
+  if (!all.ok()) return;
+  for (const pid_t pid : all.value()) {
+    if (pid == ::getpid() || ::getsid(pid) != leader || ::getpgid(pid) == leader) continue;
+    (void)::kill(pid, signo);
   }
 }
 

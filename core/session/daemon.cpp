@@ -91,6 +91,8 @@ Status Daemon::start() {
   }
   set_state(LifeState::kRunning);
   note(EventKind::kStarted, {{"pid", std::int64_t{life_.supervisor.pid}}});
+  services_.start_all();
+  watch_idleness();
   return {};
 }
 
@@ -190,7 +192,32 @@ void Daemon::set_state(LifeState state) {
   (void)life_lock_->write(life_);
 }
 
+bool Daemon::is_in_use() const {
+  return !peers_.empty() ||
+         std::any_of(executions_.begin(), executions_.end(), [](const auto& each) {
+           return !each.second->has_ended() && each.second->service().empty();
+         });
+}
+
+void Daemon::watch_idleness() {
+  const profile::SessionSettings& settings = request_.profile.session;
+  const auto in_use = [this] { return is_in_use(); };
+  if (settings.idle_pause.has_value()) {
+    idle_pause_.emplace(loop_, *settings.idle_pause, in_use, [this] {
+      if (!is_ending()) pause([](const Status& /*paused*/) {});
+    });
+  }
+  if (settings.ttl.has_value()) {
+    ttl_.emplace(loop_, *settings.ttl, in_use, [this] {
+      has_expired_ = true;
+      stop("unused for session.ttl", kDefaultGrace);
+    });
+  }
+}
+
 void Daemon::touch() {
+  if (idle_pause_.has_value()) idle_pause_->touch();
+  if (ttl_.has_value()) ttl_->touch();
   const std::int64_t now = realtime_ns();
   if (now - life_.used_ns < kNsPerSecond) return;
   life_.used_ns = now;
@@ -214,6 +241,7 @@ void Daemon::on_accept() {
     const std::uint64_t id = next_peer_++;
     peers_.emplace(id, std::make_unique<Peer>(*this, std::move(socket), [this, id] {
                      const auto gone = peers_.extract(id);  // destroyed at the end of this call
+                     touch();
                    }));
   }
 }
@@ -230,7 +258,7 @@ backend::ExecSpec Daemon::base_spec(bool has_terminal, const std::string& term) 
 }
 
 Result<std::uint32_t> Daemon::exec(ExecRequest request, std::function<void(UniqueFd)> on_stdin) {
-  touch();
+  if (request.service.empty()) touch();
   const std::uint32_t id = next_exec_++;
   ExecContext context{loop_,
                       *supervisor_,
@@ -272,9 +300,9 @@ Status Daemon::when_ended(std::uint32_t id, std::function<void(const ExecRecord&
 }
 
 void Daemon::ended(std::uint32_t id) {
-  touch();
   const Execution* const execution = find(id);
   if (execution == nullptr) return;
+  if (execution->service().empty()) touch();
   const auto [first, last] = waiting_.equal_range(id);
   std::vector<std::function<void(const ExecRecord&)>> told;
   for (auto at = first; at != last; ++at) {
@@ -289,6 +317,7 @@ void Daemon::ended(std::uint32_t id) {
        {{"exec", std::uint64_t{id}},
         {"cause", record.cause},
         {"exit_status", std::int64_t{record.exit_status}}});
+  if (!record.service.empty()) services_.ended(record);
   constexpr std::uint32_t kEvery = 32;
   if (id % kEvery == 0) {
     std::vector<std::uint32_t> running;
@@ -361,6 +390,7 @@ void Daemon::stop(std::string reason, Millis grace) {
   if (is_ending()) return;
   const bool is_still = is_paused() || holds_ > 0;
   stop_reason_ = std::move(reason);
+  services_.stop();
   set_state(LifeState::kEnding);
   grace_ = loop_.add_timer(grace, [this] { finish_stop(); });
   const auto ask = [this](const Status& /*thawed*/) {

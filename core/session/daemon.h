@@ -23,8 +23,10 @@
 #include "core/profile/profile.h"
 #include "core/session/event_log.h"
 #include "core/session/execution.h"
+#include "core/session/idle.h"
 #include "core/session/life.h"
 #include "core/session/record.h"
+#include "core/session/services.h"
 #include "core/session/wire.h"
 #include "core/supervise/gate.h"
 #include "core/supervise/supervisor.h"
@@ -52,6 +54,8 @@ class Daemon {
   Status start();
   /// Serves until the end.
   void serve();
+  /// The session is to be removed now that it has ended: nobody used it for session.ttl.
+  bool has_expired() const { return has_expired_; }
   /// Sentences for whoever started the session.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
@@ -100,6 +104,8 @@ class Daemon {
   void look_if_all_ended();
   void finish_stop();
   void look_if_told();
+  void watch_idleness();
+  bool is_in_use() const;
   void set_still(bool is_still, std::function<void(Status)> then);
 
   DaemonRequest request_;
@@ -127,6 +133,10 @@ class Daemon {
   std::vector<std::string> warnings_;
   std::string stop_reason_;
   std::optional<Error> broken_;
+  Services services_{*this};
+  std::optional<IdleTimer> idle_pause_;
+  std::optional<IdleTimer> ttl_;
+  bool has_expired_ = false;
   std::size_t holds_ = 0;
   bool is_over_ = false;  ///< the sandbox has been shut down
 };

@@ -11,6 +11,8 @@
 #include "core/base/sys.h"
 #include "core/base/text.h"
 #include "core/session/daemon.h"
+#include "core/session/lifecycle.h"
+#include "core/session/store.h"
 
 namespace sbx::session {
 
@@ -67,12 +69,18 @@ void report_start(const Status& started, const std::vector<std::string>& warning
     report_start(left);
     ::_exit(1);
   }
+  bool has_expired = false;
   {
     Daemon daemon(request);
     const Status started = daemon.start();
     report_start(started, daemon.warnings());
     if (!started.ok()) ::_exit(1);
     daemon.serve();
+    has_expired = daemon.has_expired();
+  }
+  if (has_expired) {
+    const auto store = Store::open(request.state_dir);
+    if (store.ok()) (void)remove(store.value(), request.record.name, WhenAlive::kRefuse);
   }
   ::_exit(0);
 }

@@ -52,7 +52,13 @@ Result<Record> new_record(const Store& store,
   record.saved_profile = profile::save(profile);
   record.isolation = choice.backend->name;
   record.isolation_reason = choice.reason;
-  record.labels = wanted.labels;
+  for (const auto& [key, value] : profile.labels) {
+    record.labels.emplace_back(key, value);
+  }
+  for (const auto& [key, value] : wanted.labels) {
+    std::erase_if(record.labels, [&key = key](const auto& each) { return each.first == key; });
+    record.labels.emplace_back(key, value);
+  }
   SBX_TRY(refresh_base(store, profile, record));
   SBX_ASSIGN(record.upper, new_layer(store));
   return record;
@@ -198,6 +204,20 @@ Result<bool> stop_locked(const Store& store, const Lease& lease, Millis grace) {
   }
   clear_crash(lease.dir());
   return true;
+}
+
+void remove_expired(const Store& store) {
+  constexpr std::int64_t kNsPerMs = 1'000'000;
+  const auto all = store.list();
+  if (!all.ok()) return;
+  for (const Listing& each : all.value()) {
+    if (each.is_alive() || !each.problem.empty() || each.run.ended_ns == 0) continue;
+    const auto profile = profile::restore(each.record.saved_profile);
+    if (!profile.ok() || !profile.value().session.ttl.has_value()) continue;
+    const std::int64_t ttl_ns = profile.value().session.ttl->v * kNsPerMs;
+    if (realtime_ns() - each.run.ended_ns < ttl_ns) continue;
+    (void)remove(store, each.record.name, WhenAlive::kRefuse);
+  }
 }
 
 Result<bool> stop(const Store& store, const std::string& session, Millis grace) {

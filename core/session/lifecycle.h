@@ -55,6 +55,9 @@ enum class WhenAlive : bool { kStop, kRefuse };
 /// Removes a session with everything that only it uses. Needs no free space.
 Status remove(const Store& store, const std::string& session, WhenAlive when_alive);
 
+/// Removes stopped sessions that nobody used for their session.ttl. (A running one does it itself.)
+void remove_expired(const Store& store);
+
 /// Removes the layers that no session uses any more; does nothing while somebody makes one.
 void sweep_layers(const Store& store);
 
