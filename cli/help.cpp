@@ -2,6 +2,7 @@
 #include "cli/help.h"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "cli/parser.h"
@@ -123,6 +124,45 @@ std::string help_of(const Verb& verb, bool colour) {
   return out;
 }
 
+namespace {
+
+/// A group of so many verbs that the overview of all has one entry for it.
+struct LargeGroup {
+  std::string_view name;
+  std::string_view summary;
+};
+constexpr std::array kLargeGroups = {
+    LargeGroup{"session", "Workspaces that keep their files between commands"},
+};
+
+const LargeGroup* large_group_of(const Verb& verb) {
+  const auto* const found = std::ranges::find_if(
+      kLargeGroups, [&](const LargeGroup& each) { return in_group(verb, each.name); });
+  return found == kLargeGroups.end() ? nullptr : found;
+}
+
+std::string entry(std::string_view left, std::string_view right, std::size_t column) {
+  std::string out = "  ";
+  out += left;
+  out.append(out.size() < column ? column - out.size() : 1, ' ');
+  return out + wrap(right, column, column) + '\n';
+}
+
+/// "session VERB", and what VERB can be.
+std::string group_entry(const LargeGroup& group, std::size_t column) {
+  std::string verbs_of_it(group.summary);
+  std::string_view before = ": ";
+  for (const Verb* verb : verbs()) {
+    if (!in_group(*verb, group.name)) continue;
+    verbs_of_it += before;
+    verbs_of_it += verb->name.substr(group.name.size() + 1);
+    before = ", ";
+  }
+  return entry(std::string(group.name) + " VERB", verbs_of_it, column);
+}
+
+}  // namespace
+
 std::string overview(std::string_view group, bool colour) {
   std::string out = "Usage: sbx ";
   if (!group.empty()) {
@@ -134,21 +174,34 @@ std::string overview(std::string_view group, bool colour) {
     out += "\nRuns programs in a sandbox on this machine: no daemon, no account.\n";
   }
   out += heading("Verbs", colour);
+  constexpr std::size_t kGap = 4;  // two blanks on each side of a name
+  const LargeGroup* last = nullptr;
+  std::size_t column = 20;
+  for (const Verb* verb : verbs()) {
+    const bool is_shown = group.empty() ? large_group_of(*verb) == nullptr : in_group(*verb, group);
+    if (is_shown) column = std::max(column, verb->name.size() + kGap);
+  }
   for (const Verb* verb : verbs()) {
     if (!in_group(*verb, group)) continue;
-    std::string left = "  ";
-    left += verb->name;
-    left.append(left.size() < 20 ? 20 - left.size() : 1, ' ');
-    out += left + wrap(verb->summary, 20, 20) + '\n';
+    const LargeGroup* large = group.empty() ? large_group_of(*verb) : nullptr;
+    if (large == nullptr) {
+      out += entry(verb->name, verb->summary, column);
+    } else if (large != last) {
+      out += group_entry(*large, column);
+    }
+    last = large;
   }
   out += heading("More", colour);
   out += "  sbx VERB --help     flags, defaults and examples of one verb\n";
+  if (group.empty()) out += "  sbx session --help  the verbs of sessions, a line for each\n";
   out += "  man sbx             exit status, environment, files\n";
   if (group.empty()) {
     out += heading("Examples", colour);
     out += "  sbx run -c 'print(6*7)'\n";
     out += "  sbx run -i data.csv -o out report.py\n";
     out += "  sbx run -p bash -- ls -l /\n";
+    out += "  sbx session start dev\n";
+    out += "  sbx session exec dev -- git clone /src/project\n";
   }
   return out;
 }

@@ -2,6 +2,7 @@
 #include "cli/help.h"
 
 #include <algorithm>
+#include <regex>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -37,7 +38,15 @@ TEST_CASE("help: of every verb holds its usage, flags and examples, and fits int
 TEST_CASE("help: the overview names every verb, a group's only its own") {
   std::string all = overview({}, false);
   for (const Verb* verb : verbs()) {
-    CHECK(all.find("\n  " + std::string(verb->name) + " ") != std::string::npos);
+    CAPTURE(verb->name);
+    const std::string group = verb->name.starts_with("session ") ? "session" : "";
+    const std::string line = group.empty() ? std::string(verb->name) : "session VERB";
+    CHECK(all.find("\n  " + line + " ") != std::string::npos);
+    if (group.empty()) continue;
+    const std::string last(verb->name.substr(group.size() + 1));
+    CHECK(std::regex_search(all, std::regex("[ :]" + last + "[,\n]")));
+    CHECK(overview(group, false).find("\n  " + std::string(verb->name) + "  ") !=
+          std::string::npos);
   }
   std::string group = overview("profile", false);
   CHECK(group.find("profile ls") != std::string::npos);
