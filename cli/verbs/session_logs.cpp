@@ -2,6 +2,7 @@
 #include <array>
 #include <limits>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -99,9 +100,13 @@ class Printer {
 
 std::string as_names(const std::vector<session::ExecRecord>& execs) {
   std::string out;
+  std::set<std::string> services;
   for (const session::ExecRecord& exec : execs) {
     out += text::cat(exec.id, "\n");
-    if (!exec.service.empty()) out += exec.service + '\n';
+    if (!exec.service.empty()) services.insert(exec.service);
+  }
+  for (const std::string& service : services) {
+    out += service + '\n';
   }
   return out;
 }

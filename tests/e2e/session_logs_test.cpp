@@ -14,9 +14,10 @@ namespace {
 /// A session "s" in a state directory of its own, removed at the end.
 class Session {
  public:
-  Session() {
-    const Outcome made =
-        sbx({"session", "start", "s", "-p", "bash", "--set", "limits.timeout=unlimited"});
+  explicit Session(const Args& flags = {}) {
+    Args args{"session", "start", "s", "-p", "bash"};
+    args.insert(args.end(), flags.begin(), flags.end());
+    const Outcome made = sbx(args);
     INFO(made.show());
     REQUIRE(made.code == 0);
   }
@@ -214,6 +215,23 @@ TEST_SUITE("jail") {
     const Outcome nobody = session.sbx({"session", "logs", "nobody"});
     CHECK(nobody.code == 2);
     CHECK(contains(nobody.err, "nobody"));
+  }
+
+  TEST_CASE("logs: a service is named by its name, its last start is meant") {
+    const Session session({"--set",
+                           "services.web={command: [bash, -c, \"echo up; exec sleep 1000\"]}",
+                           "--set",
+                           "services.once={command: [bash, -c, \"echo 1 >&2\"]}"});
+    const Outcome once = session.logs({"once", "-f"});
+    CHECK(once.code == 0);
+    CHECK(once.err == "1\n");
+    REQUIRE(session.sbx({"session", "stop", "s"}).code == 0);
+    CHECK(session.logs({"web"}).out == "up\n");
+    CHECK(session.logs({"--names"}).out == "1\n2\nonce\nweb\n");
+    REQUIRE(session.sbx({"session", "start", "s"}).code == 0);
+    CHECK(session.logs({"once", "-f"}).err == "1\n");
+    CHECK(session.logs({"--names"}).out == "1\n2\n3\n4\nonce\nweb\n");
+    CHECK(session.logs({"nope"}).code == 2);
   }
 
   TEST_CASE("logs: Ctrl-C ends following as a signal does, a closed pipe ends it in silence") {
