@@ -156,6 +156,50 @@ TEST_CASE("pause: many processes that fork all the time stand still, all of them
   });
 }
 
+TEST_CASE("pause: the parent of a vfork and a traced program stand still, and go on") {
+  SKIP_UNLESS("userns");
+  SKIP_UNLESS("python");
+  check_as_both([]() -> Complaint {
+    OPEN(box);
+    // vfork(2) is call 58 of x86-64: the parent sleeps in the kernel as long as the child lives.
+    box.start(
+        "exec python3 -c 'import ctypes, time\n"
+        "ctypes.CDLL(None).syscall(58)\n"
+        "open(\"forked\", \"w\").write(\"x\")\n"
+        "while True: time.sleep(1)'");
+    // PTRACE_TRACEME is 0, PTRACE_SYSCALL 24: a child that is stopped at every call.
+    box.start(
+        "exec python3 -c 'import ctypes, os, signal\n"
+        "p = ctypes.CDLL(None).ptrace\n"
+        "pid = os.fork()\n"
+        "if pid == 0:\n"
+        "  p(0, 0, 0, 0)\n"
+        "  os.kill(os.getpid(), signal.SIGSTOP)\n"
+        "  n = 0\n"
+        "  while True:\n"
+        "    n += 1\n"
+        "    open(\".traced\", \"w\").write(str(n))\n"
+        "    os.rename(\".traced\", \"traced\")\n"
+        "os.waitpid(pid, 0)\n"
+        "while True:\n"
+        "  p(24, pid, 0, 0)\n"
+        "  os.waitpid(pid, 0)'");
+    BOX_CHECK(box.wait_for_file("forked"));
+    BOX_CHECK(box.wait_for_file("traced"));
+    for (int round = 0; round < 3; ++round) {
+      BOX_OK(box.set_frozen(true));
+      BOX_CHECK(box.is_standing("traced"));
+      BOX_OK(box.set_frozen(false));
+      BOX_CHECK(box.is_moving("traced"));
+    }
+    BOX_OK(box.set_frozen(true));
+    const std::int64_t start = monotonic_now().v;
+    BOX_CHECK(box.sup->shutdown().ok());
+    BOX_CHECK(monotonic_now().v - start < 2000);
+    return {};
+  });
+}
+
 TEST_CASE("pause: a paused sandbox is ended within two seconds and leaves nothing") {
   SKIP_UNLESS("userns");
   check_as_both([]() -> Complaint {
