@@ -19,6 +19,8 @@ constexpr std::array kVerbs = {
     &kSessionShellVerb,
     &kSessionLsVerb,
     &kSessionShowVerb,
+    &kSessionPsVerb,
+    &kSessionStatsVerb,
     &kSessionWaitVerb,
     &kSessionKillVerb,
     &kSessionLogsVerb,

@@ -42,6 +42,8 @@ extern const Verb kSessionExecVerb;
 extern const Verb kSessionShellVerb;
 extern const Verb kSessionLsVerb;
 extern const Verb kSessionShowVerb;
+extern const Verb kSessionPsVerb;
+extern const Verb kSessionStatsVerb;
 extern const Verb kSessionTouchVerb;
 extern const Verb kSessionPauseVerb;
 extern const Verb kSessionResumeVerb;

@@ -34,6 +34,10 @@ _sbx_session_shell='-e --env -w --workdir -u --user --no-start -h --help'
 _sbx_session_ls='--label --json -q --quiet -h --help'
 # verb: session show
 _sbx_session_show='--json -h --help'
+# verb: session ps
+_sbx_session_ps='--json -h --help'
+# verb: session stats
+_sbx_session_stats='-w --watch --json -h --help'
 # verb: session wait
 _sbx_session_wait='--json -h --help'
 # verb: session kill

@@ -275,6 +275,17 @@ complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a show -d 'Show everyt
 complete -c sbx -n '__sbx_session_first show' -x -a '(__sbx_sessions)'
 complete -c sbx -n '__sbx_at session show' -l json -d 'Print one JSON object'
 complete -c sbx -n '__sbx_at session show' -s h -l help -d 'Show help'
+# verb: session ps
+complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a ps -d 'List what runs in a session'
+complete -c sbx -n '__sbx_session_first ps' -x -a '(__sbx_sessions)'
+complete -c sbx -n '__sbx_at session ps' -l json -d 'Print one JSON object a line'
+complete -c sbx -n '__sbx_at session ps' -s h -l help -d 'Show help'
+# verb: session stats
+complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a stats -d 'Show what a session uses'
+complete -c sbx -n '__sbx_session_first stats' -x -a '(__sbx_sessions)'
+complete -c sbx -n '__sbx_at session stats' -s w -l watch -d 'Again every second'
+complete -c sbx -n '__sbx_at session stats' -l json -d 'Print one JSON object'
+complete -c sbx -n '__sbx_at session stats' -s h -l help -d 'Show help'
 # verb: session wait
 complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a wait -d 'Wait for the end of an exec'
 complete -c sbx -n '__sbx_session_first wait' -x -a '(__sbx_sessions)'

@@ -22,6 +22,7 @@ Execution::Execution(ExecContext context, std::uint32_t id, ExecRequest request)
     : context_(std::move(context)), request_(std::move(request)) {
   record_.id = id;
   record_.argv = request_.spec.argv;
+  request_.spec.tag = id;
   record_.service = request_.service;
   record_.is_detached = request_.is_detached;
   record_.has_terminal = request_.spec.tty.has_value();

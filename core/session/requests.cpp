@@ -8,6 +8,7 @@
 
 #include "core/base/sys.h"
 #include "core/base/text.h"
+#include "core/session/look.h"
 #include "core/session/peer.h"
 
 namespace sbx::session {
@@ -189,6 +190,8 @@ constexpr std::array kRows{
     RequestRow{"signal", signal_exec},
     RequestRow{"resize", resize_exec},
     RequestRow{"wait", wait_exec},
+    RequestRow{"processes", tell_processes},
+    RequestRow{"usage", tell_usage},
     RequestRow{"pause", pause},
     RequestRow{"resume", resume},
     RequestRow{"stop", stop},

@@ -107,7 +107,9 @@ Result<std::vector<backend::ProcessInfo>> Jail::processes() const {
   SBX_ASSIGN(const std::vector<pid_t> pids, payload());
   IdView ids{::geteuid(), kJobId, 1};
   if (range_.has_value()) ids = {range_->base(), 0, confine::IdRange::kCount};
-  return read_processes(pid_, pids, ids);
+  const Result<bool> frozen = cgroup_.is_frozen_as(true);
+  const bool is_frozen = has_freezer_ && frozen.ok() && frozen.value();
+  return read_processes(pid_, pids, ids, is_frozen);
 }
 
 /// Counters and removal of the cgroups; what they held is dead.

@@ -71,7 +71,7 @@ struct Row {
   pid_t parent = 0;  // as this process sees it
 };
 
-std::optional<Row> read_row(int proc, pid_t pid, size_t depth, const IdView& ids) {
+std::optional<Row> read_row(int proc, pid_t pid, size_t depth, const IdView& ids, bool is_frozen) {
   const auto stat = confine::read_proc_stat(proc, pid);
   const auto status = confine::read_proc_status(proc, pid);
   if (!stat || !status || status->pids.size() <= depth) return std::nullopt;
@@ -88,7 +88,7 @@ std::optional<Row> read_row(int proc, pid_t pid, size_t depth, const IdView& ids
   row.info.name = stat->name;
   // Reading arguments waits for the lock of the process's memory, which one that hangs in the
   // kernel may hold for ever.
-  if (stat->state != 'D') {
+  if (stat->state != 'D' || is_frozen) {
     row.info.command = command_text(confine::read_proc_command(proc, pid, backend::kMaxCommand));
   }
   return row;
@@ -108,7 +108,8 @@ std::optional<uint64_t> find_value(std::string_view text, std::string_view key) 
 
 Result<std::vector<backend::ProcessInfo>> read_processes(pid_t init,
                                                          std::span<const pid_t> pids,
-                                                         const IdView& ids) {
+                                                         const IdView& ids,
+                                                         bool is_frozen) {
   SBX_ASSIGN(const UniqueFd proc, confine::open_proc());
   const auto first = confine::read_proc_status(proc.get(), init);
   std::vector<backend::ProcessInfo> out;
@@ -119,8 +120,9 @@ Result<std::vector<backend::ProcessInfo>> read_processes(pid_t init,
   std::vector<Row> rows;
   for (const pid_t pid : pids) {
     if (pid == init || rows.size() >= backend::kMaxProcesses) continue;
-    auto row = read_row(proc.get(), pid, depth, ids);
-    if (!row) continue;
+    auto row = read_row(proc.get(), pid, depth, ids, is_frozen);
+    // Each program begins a session of its own; what is in PID 1's is a worker of the agent.
+    if (!row || row->info.session == 0) continue;
     numbers.put(pid, row->info.pid);
     rows.push_back(*std::move(row));
   }

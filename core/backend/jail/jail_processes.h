@@ -22,10 +22,13 @@ struct IdView {
 };
 
 /// The processes `pids` (as this process sees them) of the jail whose PID 1 is `init`, by their
-/// number inside. Those that have ended are left out. Blocks for three small reads each.
+/// number inside. Those that have ended are left out. Blocks for three small reads each. Asks no
+/// process that sleeps uninterruptibly for its arguments unless `is_frozen`: in a frozen cgroup v1
+/// all do.
 Result<std::vector<backend::ProcessInfo>> read_processes(pid_t init,
                                                          std::span<const pid_t> pids,
-                                                         const IdView& ids);
+                                                         const IdView& ids,
+                                                         bool is_frozen);
 
 /// CPU time and memory of `pids` together; 0 when there are none.
 void sum_processes(std::span<const pid_t> pids, backend::LiveUsage& out);
