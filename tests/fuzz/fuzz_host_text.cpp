@@ -8,6 +8,7 @@
 
 #include "core/confine/cgroup_layout.h"
 #include "core/confine/host_text.h"
+#include "core/confine/proc_table.h"
 
 namespace {
 
@@ -34,7 +35,11 @@ void parse_all(std::string_view text) {
   for (const IdSpan& span : parse_third_field(text)) {
     must(span.count == 1);
   }
-  (void)parse_proc_stat(text);
+  if (const auto stat = parse_proc_stat(text)) must(stat->name.size() < text.size());
+  if (const auto status = parse_proc_status(text)) {
+    must(!status->pids.empty());
+    must(status->pids.size() + status->sessions.size() < text.size());
+  }
   (void)find_counter(text, "oom_kill");
   (void)find_counter(text, "");
 }
