@@ -81,6 +81,7 @@ Daemon::~Daemon() {
 
 Status Daemon::start() {
   SBX_TRY(take_life());
+  if (has_crashed_before()) note(EventKind::kCrashed, {{"reason", "found at the next start"}});
   SBX_TRY(write_run_file(RunState::kRunning, {}));
   SBX_TRY(listen());
   Status launched = launch();
@@ -116,6 +117,15 @@ Status Daemon::take_life() {
     }
   }
   return life_lock_->write(life_);
+}
+
+/// Whether the supervisor before us was killed, or the machine stopped.
+bool Daemon::has_crashed_before() const {
+  constexpr Bytes kLongest{std::uint64_t{64} << 10U};
+  const auto text = fs::read_file_at(dir_.get(), "run.json", kLongest);
+  if (!text.ok()) return false;
+  const auto before = parse_run_file(text.value());
+  return before.ok() && before.value().state == RunState::kRunning;
 }
 
 Status Daemon::listen() {

@@ -93,6 +93,7 @@ class Daemon {
 
  private:
   Status take_life();
+  bool has_crashed_before() const;
   Status listen();
   Status launch();
   Status wait_until_ready();

@@ -21,6 +21,7 @@
 #include "core/profile/saved.h"
 #include "core/session/client.h"
 #include "core/session/daemon.h"
+#include "core/session/event_log.h"
 #include "core/session/layers.h"
 
 namespace sbx::session {
@@ -127,6 +128,9 @@ Result<Record> start_new(const Store& store, const NewSession& wanted, const War
   if (!lease.ok()) {
     drop_new_layer(store, record.upper);
     return std::move(lease).error();
+  }
+  if (auto events = EventLog::open(lease.value().dir()); events.ok()) {
+    (void)events.value().append(EventKind::kCreated, {{"profile", record.profile}});
   }
   auto launched = launch_daemon({store.state_dir(), record, profile, wanted.profile.env});
   if (!launched.ok()) {

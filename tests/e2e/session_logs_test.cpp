@@ -136,7 +136,9 @@ TEST_SUITE("jail") {
                         "else:\n"
                         "    events = subprocess.run(sbx + ['session', 'events', 's'],\n"
                         "                            stdout=subprocess.PIPE).stdout\n"
-                        "    os.kill(json.loads(events.splitlines()[0])['pid'], signal.SIGKILL)\n"
+                        "    pids = [e['pid'] for e in map(json.loads, events.splitlines()) if "
+                        "'pid' in e]\n"
+                        "    os.kill(pids[-1], signal.SIGKILL)\n"
                         "print(first.decode().strip(), p.stdout.read(), p.wait())\n",
                         sbx_path(),
                         how},
@@ -146,6 +148,11 @@ TEST_SUITE("jail") {
       INFO(o.show());
       CHECK(o.out == "begin b'' 0\n");
       CHECK(session.logs({id}).out == "begin\n");
+      // Also when it runs again: the exec has ended, and a crash is told.
+      REQUIRE(session.sbx({"session", "start", "s"}).code == 0);
+      CHECK(session.logs({id, "-f"}).out == "begin\n");
+      const Outcome events = session.sbx({"session", "events", "s"});
+      CHECK(contains(events.out, "\"crashed\"") == (how == "kill"));
     }
   }
 
@@ -267,12 +274,9 @@ TEST_SUITE("jail") {
     const Outcome o = session.sbx({"session", "events", "s"});
     INFO(o.show());
     CHECK(o.code == 0);
-    std::vector<std::string> seen;
-    for (const std::string& word : events_in(o.out)) {
-      if (word != "created") seen.push_back(word);
-    }
-    CHECK(seen == std::vector<std::string>{
-                      "started", "exec_started", "exec_exited", "paused", "resumed", "stopped"});
+    CHECK(events_in(o.out) ==
+          std::vector<std::string>{
+              "created", "started", "exec_started", "exec_exited", "paused", "resumed", "stopped"});
     CHECK(session.sbx({"session", "events", "s", "--since", "2200-01-01"}).out.empty());
     for (const std::string& line : lines_of(o.out)) {
       if (field(line, "/event") == "exec_exited") CHECK(field(line, "/exit_status") == "3");
