@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <ranges>
 
 #include "core/base/clock.h"
 #include "core/confine/backoff.h"
@@ -101,15 +102,14 @@ void Pause::continue_all() {
   is_on_ = false;
   const auto all = confine::list_processes(proc_.get());
   if (all.ok()) {
-    const std::vector<pid_t>& pids = all.value();
-    for (auto pid = pids.rbegin(); pid != pids.rend(); ++pid) {
-      if (*pid == ::getpid()) continue;
-      const auto before = stopped_before_.find(*pid);
+    for (const pid_t pid : std::ranges::reverse_view(all.value())) {
+      if (pid == ::getpid()) continue;
+      const auto before = stopped_before_.find(pid);
       if (before != stopped_before_.end()) {
-        const auto stat = confine::read_proc_stat(proc_.get(), *pid);
+        const auto stat = confine::read_proc_stat(proc_.get(), pid);
         if (stat && stat->start_time == before->second) continue;
       }
-      (void)::kill(*pid, SIGCONT);
+      (void)::kill(pid, SIGCONT);
     }
   }
   stopped_before_.clear();

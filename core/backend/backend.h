@@ -161,8 +161,9 @@ class Sandbox {
   virtual AgentLink& agent() = 0;
   /// Pollable: readable once PID 1 has ended.
   virtual int exit_fd() const = 0;
-  /// Host uid and gid that own the job's pipes; -1 = leave as they are.
-  virtual int64_t stream_owner() const = 0;
+  /// Host ids that own the pipes of a program that runs as `user` (nullopt: as the job), so that it
+  /// may reopen them; nullopt: leave them as they are.
+  virtual std::optional<User> stream_owner(const std::optional<User>& user) const = 0;
   /// Ends every process at once (SIGKILL to PID 1). Does not wait.
   virtual Status kill() = 0;
   /// CPU time that the job has used up to now, in ns; kUnsupported when nothing counts it.

@@ -40,7 +40,7 @@ Status Cgroup::split(std::optional<uid_t> owner) {
   if (owner.has_value()) {
     // cgroups(7), delegation: the right to write cgroup.procs of the target and of the nearest
     // group above both. Neither opens the files that hold limits.
-    constexpr gid_t kSameGroup = static_cast<gid_t>(-1);
+    constexpr auto kSameGroup = static_cast<gid_t>(-1);
     for (const int dir : {group.dir.get(), job.get()}) {
       SBX_TRY(sys::fchownat(dir, "cgroup.procs", *owner, kSameGroup, AT_SYMLINK_NOFOLLOW));
     }
@@ -59,8 +59,9 @@ bool Cgroup::has_freezer() const {
 }
 
 Status Cgroup::start_freezing(bool is_frozen) {
-  if (!has_freezer())
+  if (!has_freezer()) {
     return Error(Errc::kUnsupported, "freeze: the sandbox has no cgroup that can");
+  }
   for (const Group& group : groups_) {
     if (!group.can_freeze()) continue;
     const bool v1 = group.version == CgroupVersion::kV1;
@@ -123,7 +124,7 @@ Status Cgroup::release_killed() {
     const auto status = read_proc_status(proc.get(), static_cast<pid_t>(pid.value()));
     if (!status || (status->pending & kKillBit) == 0) continue;
     // freezer_attach() thaws whoever comes into a group that is not frozen.
-    const Status moved = cgf::write(parent.get(), group->parent, "cgroup.procs", word);
+    Status moved = cgf::write(parent.get(), group->parent, "cgroup.procs", word);
     if (!moved.ok() && moved.error().sys_errno() != ESRCH) return moved;
   }
   return {};

@@ -28,12 +28,9 @@ struct InnerStreams {
 };
 
 /// A pipe whose ends the job may reopen through /dev/stdout: it must own them.
-Result<sys::Pipe> owned_pipe(int64_t owner) {
+Result<sys::Pipe> owned_pipe(const std::optional<backend::User>& owner) {
   SBX_ASSIGN(sys::Pipe pipe, sys::pipe());
-  if (owner >= 0) {
-    const auto id = static_cast<uid_t>(owner);
-    SBX_TRY(sys::fchown(pipe.r.get(), id, id));
-  }
+  if (owner.has_value()) SBX_TRY(sys::fchown(pipe.r.get(), owner->uid, owner->gid));
   return pipe;
 }
 
@@ -170,7 +167,7 @@ Status Supervisor::start_exec(uint32_t id, const backend::ExecSpec& spec, Stdin 
     message.cols = spec.tty->cols;
     return send_exec(message, {});
   }
-  const int64_t owner = sandbox_->stream_owner();
+  const std::optional<backend::User> owner = sandbox_->stream_owner(spec.user);
   SBX_ASSIGN(sys::Pipe out, owned_pipe(owner));
   SBX_ASSIGN(sys::Pipe err, owned_pipe(owner));
   sys::Pipe in;

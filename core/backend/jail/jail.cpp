@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 
@@ -31,9 +32,12 @@ uint64_t cpu_time_ns(const rusage& used) {
 
 }  // namespace
 
-void Jail::hold(confine::IdRange range) {
-  stream_owner_ = int64_t{range.base()} + kJobId;
-  range_ = std::move(range);
+std::optional<backend::User> Jail::stream_owner(const std::optional<backend::User>& user) const {
+  if (!range_.has_value()) return std::nullopt;
+  const backend::User inside = user.value_or(backend::User{kJobId, kJobId});
+  // An id that is not mapped is refused by the agent.
+  if (std::max(inside.uid, inside.gid) >= confine::IdRange::kCount) return std::nullopt;
+  return backend::User{range_->base() + inside.uid, range_->base() + inside.gid};
 }
 
 void Jail::prepare_freezer() {

@@ -42,7 +42,8 @@ class Jail final : public backend::Sandbox {
   backend::AgentLink& agent() override { return link_; }
   int exit_fd() const override { return pidfd_.get(); }
   pid_t pid() const { return pid_; }
-  int64_t stream_owner() const override { return stream_owner_; }
+  std::optional<backend::User> stream_owner(
+      const std::optional<backend::User>& user) const override;
   Status kill() override;
   Result<uint64_t> cpu_time() const override { return cgroup_.cpu_time(); }
   Result<backend::LiveUsage> usage() const override;
@@ -56,7 +57,7 @@ class Jail final : public backend::Sandbox {
 
   ipc::Channel& channel() { return link_.channel(); }
   void set_copies(std::vector<backend::InputMount> copies) { copies_ = std::move(copies); }
-  void hold(confine::IdRange range);
+  void hold(confine::IdRange range) { range_ = std::move(range); }
   void hold(confine::Cgroup cgroup) { cgroup_ = std::move(cgroup); }
   /// The group that PID 1 started in; its join_dir() is -1 when it started in none.
   confine::Cgroup& cgroup() { return cgroup_; }
@@ -78,7 +79,6 @@ class Jail final : public backend::Sandbox {
   std::optional<confine::IdRange> range_;
   UniqueFd root_;  // the kept root, so that nobody removes it
   std::vector<backend::InputMount> copies_;
-  int64_t stream_owner_ = -1;
   bool is_reaped_ = false;
   backend::FinalState final_;
 };

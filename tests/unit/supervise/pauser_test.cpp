@@ -29,7 +29,10 @@ class FakeSandbox final : public backend::Sandbox {
  public:
   backend::AgentLink& agent() override { return link; }
   int exit_fd() const override { return -1; }
-  int64_t stream_owner() const override { return -1; }
+  std::optional<backend::User> stream_owner(
+      const std::optional<backend::User>& /*user*/) const override {
+    return std::nullopt;
+  }
   Status kill() override { return {}; }
   Result<uint64_t> cpu_time() const override { return uint64_t{0}; }
   Result<backend::LiveUsage> usage() const override { return backend::LiveUsage(); }

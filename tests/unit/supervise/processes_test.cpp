@@ -140,8 +140,10 @@ TEST_CASE("exec: another user than the job's, where a range of ids is mapped") {
     OPEN(box);
     const auto usual = box.run("test $(id -u):$(id -g) = 1000:1000", backend::User{1000, 1000});
     BOX_CHECK(usual.has_value() && !usual->error.has_value() && usual->status == 0);
-    const auto other =
-        box.run("test $(id -u):$(id -g):$(id -G) = 4321:1234:1234", backend::User{4321, 1234});
+    const auto other = box.run(
+        "test $(id -u):$(id -g):$(id -G) = 4321:1234:1234 && echo x > /dev/stdout && "
+        "echo x > /dev/stderr",
+        backend::User{4321, 1234});
     BOX_CHECK(other.has_value());
     if (::geteuid() != 0) {
       BOX_CHECK(other->error.has_value());
