@@ -152,11 +152,12 @@ enum class PlaceKind { kDir, kFile, kLink };
 
 /// What a mount or the job needs is there, in a root that somebody could write to before: made when
 /// missing; anything of another type is moved aside, as NAME.sbx-displaced-N, and no link is
-/// followed. A directory can be entered afterwards. A link is only made when its name is free.
+/// followed. A link is only made when its name is free.
 struct Place {
   std::string path;  ///< its parent was placed before
   PlaceKind kind = PlaceKind::kDir;
   uint32_t mode = 0755;
+  uint32_t least = 0755;       ///< what a directory that exists has to allow
   int32_t owner = kKeepOwner;  ///< of a directory: set also when it exists
   std::string target;          ///< of a link
 };

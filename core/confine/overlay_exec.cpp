@@ -141,7 +141,9 @@ Status MountExecutor::run(const Overlay& step) {
   if (step.path != "/") return attach(mount.value().get(), step.path);
   root_ = std::move(mount).value();
   is_layered_ = true;
-  return sys::move_mount(root_.get(), "", AT_FDCWD, kStaging, MOVE_MOUNT_F_EMPTY_PATH);
+  // Not over the staged directories: their links lead through there.
+  SBX_TRY(sys::mkdirat(stage_.get(), "root", 0700));
+  return sys::move_mount(root_.get(), "", stage_.get(), "root", MOVE_MOUNT_F_EMPTY_PATH);
 }
 
 Status MountExecutor::run(const Place& step) {

@@ -89,16 +89,15 @@ Status move_aside(int parent, const std::string& name) {
   return Error(Errc::kLimit, "too many things were moved aside before");
 }
 
-/// The directory as it must be for its owner, or everybody, to enter.
-Status open_up(int dir, int32_t owner) {
+/// A directory that was there as it has to be.
+Status open_up(int dir, const Place& step) {
   SBX_ASSIGN(const struct stat info, sys::fstat(dir));
-  if (owner != kKeepOwner) {
-    const auto id = static_cast<uid_t>(owner);
+  if (step.owner != kKeepOwner) {
+    const auto id = static_cast<uid_t>(step.owner);
     if (info.st_uid != id || info.st_gid != id) SBX_TRY(sys::fchown(dir, id, id));
   }
-  const mode_t wanted = owner == kKeepOwner ? 0555 : 0700;
-  if ((info.st_mode & wanted) == wanted) return {};
-  return sys::fchmod(dir, (info.st_mode & kModeBits) | wanted);
+  if ((info.st_mode & step.least) == step.least) return {};
+  return sys::fchmod(dir, (info.st_mode & kModeBits) | step.least);
 }
 
 Status make(int parent, const std::string& name, const Place& step) {
@@ -139,7 +138,7 @@ bool is_right(const struct stat& info, PlaceKind kind) {
 Status place(int root, const Place& step) {
   if (step.path == "/") {
     SBX_ASSIGN(const UniqueFd dir, sys::openat(root, ".", O_RDONLY | O_DIRECTORY));
-    return open_up(dir.get(), step.owner);
+    return open_up(dir.get(), step);
   }
   const std::string name = step.path.substr(step.path.rfind('/') + 1);
   SBX_ASSIGN(
@@ -151,7 +150,7 @@ Status place(int root, const Place& step) {
       if (step.kind != PlaceKind::kDir) return {};
       SBX_ASSIGN(const UniqueFd dir,
                  sys::openat(parent.get(), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
-      return open_up(dir.get(), step.owner);
+      return open_up(dir.get(), step);
     }
     SBX_TRY(move_aside(parent.get(), name));
   } else if (info.error().code() != Errc::kNotFound) {

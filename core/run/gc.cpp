@@ -157,6 +157,42 @@ Status remove_root(const GcContext& context, const Leftover& leftover) {
   return fs::remove_tree(parent.get(), leftover.name.substr(leftover.name.rfind('/') + 1));
 }
 
+// --- changes of overlays that were to be thrown away ---
+
+std::string overlays_dir(const GcContext& context) {
+  return context.state_dir + "/overlays";
+}
+
+/// Its user locks it before anything is in it, and makes another one when we were faster.
+Result<UniqueFd> lock_overlay(const std::string& path) {
+  SBX_ASSIGN(UniqueFd dir, sys::open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+  if (::flock(dir.get(), LOCK_EX | LOCK_NB) != 0) return sys_error(text::cat("lock ", path));
+  return dir;
+}
+
+std::vector<Leftover> find_overlays(const GcContext& context) {
+  std::vector<Leftover> out;
+  if (context.state_dir.empty()) return out;
+  const std::string dir = overlays_dir(context);
+  const std::unique_ptr<DIR, CloseDir> stream(::opendir(dir.c_str()));
+  if (!stream) return out;
+  while (const dirent* const entry = ::readdir(stream.get())) {
+    const std::string_view name = static_cast<const char*>(entry->d_name);
+    if (name.starts_with('.')) continue;
+    std::string path = text::cat(dir, "/", name);
+    if (!lock_overlay(path).ok()) continue;
+    out.push_back({.name = std::move(path), .why = "nobody uses it any more", .bytes = {}});
+  }
+  return out;
+}
+
+Status remove_overlay(const GcContext& context, const Leftover& leftover) {
+  const auto held = lock_overlay(leftover.name);
+  if (!held.ok()) return held.error();
+  SBX_ASSIGN(const UniqueFd parent, fs::open_dir(overlays_dir(context)));
+  return fs::remove_tree(parent.get(), leftover.name.substr(leftover.name.rfind('/') + 1));
+}
+
 // --- sockets ---
 
 /// Whether nobody listens: the kernel refuses, which it does for no other reason.
@@ -214,10 +250,11 @@ Status remove_output(const GcContext& context, const Leftover& leftover) {
       .with_hint(text::cat("rm -rf ", leftover.name));
 }
 
-constexpr std::array<LeftoverKind, 5> kKinds{{
+constexpr std::array<LeftoverKind, 6> kKinds{{
     {"cgroup", find_cgroups, remove_cgroup},
     {"temporary file", find_old_temporaries, remove_temporary},
     {"unfinished root", find_roots, remove_root},
+    {"overlay", find_overlays, remove_overlay},
     {"socket", find_sockets, remove_socket},
     {"output", find_outputs, remove_output},
 }};

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/backend/backend.h"
+#include "core/backend/jail/layer_dirs.h"
 #include "core/base/result.h"
 #include "core/base/unique_fd.h"
 #include "core/confine/cgroup.h"
@@ -65,6 +66,7 @@ class Jail final : public backend::Sandbox {
   /// be done it is the agent who stops processes.
   void prepare_freezer();
   void hold_root(UniqueFd kept) { root_ = std::move(kept); }
+  void hold(ThrowawayLayer layer) { throwaway_ = std::move(layer); }
   const std::optional<confine::IdRange>& range() const { return range_; }
 
  private:
@@ -78,6 +80,7 @@ class Jail final : public backend::Sandbox {
   bool has_freezer_ = false;
   std::optional<confine::IdRange> range_;
   UniqueFd root_;  // the kept root, so that nobody removes it
+  std::optional<ThrowawayLayer> throwaway_;
   std::vector<backend::InputMount> copies_;
   bool is_reaped_ = false;
   backend::FinalState final_;

@@ -98,6 +98,9 @@ Result<JailFacts> look(const backend::LaunchRequest& request) {
       return Error(Errc::kUsage, text::cat("mount source ", source.error().message()));
     }
     facts.mount_is_dir.push_back(S_ISDIR(source.value().st_mode));
+    if (mount.mode == profile::MountMode::kOverlay) {
+      facts.tmpfs_keeps_attributes = tmpfs_keeps_attributes();
+    }
   }
   return facts;
 }

@@ -95,6 +95,7 @@ struct StepWriter {
     w.str(s.path);
     w.u8(static_cast<uint8_t>(s.kind));
     w.u32(s.mode);
+    w.u32(s.least);
     w.i32(s.owner);
     w.str(s.target);
   }
@@ -192,6 +193,7 @@ void read_into(Reader& r, confine::Place& s) {
   s.kind = static_cast<confine::PlaceKind>(
       std::min<uint8_t>(r.u8(), static_cast<uint8_t>(confine::PlaceKind::kLink)));
   s.mode = r.u32();
+  s.least = r.u32();
   s.owner = r.i32();
   s.target = r.str();
 }

@@ -35,6 +35,7 @@
 #include "core/backend/jail/jail_init.h"
 #include "core/backend/jail/jail_limits.h"
 #include "core/backend/jail/kept_root.h"
+#include "core/backend/jail/staged.h"
 #include "core/backend/jail/tree_builder.h"
 #include "core/base/sys.h"
 #include "core/base/text.h"
@@ -95,18 +96,6 @@ constexpr int kOwnNamespaces =
   fail_in_init(link, "run PID 1 from a read-only clone of sbx", done.error());
 }
 
-/// Maps the owner of `mount` to the job's id. kUnsupported when its file system cannot.
-Status map_owner(int mount, uint32_t job_host_id) {
-  SBX_ASSIGN(const struct stat info, sys::fstat(mount));
-  const confine::IdMap uid{info.st_uid, job_host_id, 1};
-  const confine::IdMap gid{info.st_gid, job_host_id, 1};
-  SBX_ASSIGN(const UniqueFd userns, confine::idmap_userns({&uid, 1}, {&gid, 1}));
-  mount_attr attr{};
-  attr.attr_set = MOUNT_ATTR_IDMAP;
-  attr.userns_fd = static_cast<__u64>(userns.get());
-  return sys::mount_setattr(mount, "", AT_EMPTY_PATH | AT_RECURSIVE, attr);
-}
-
 bool can_others_read(int mount) {
   const Result<struct stat> info = sys::fstat(mount);
   if (!info.ok()) return false;
@@ -149,44 +138,6 @@ Result<OpenedSources> open_sources(JailPlan& plan, uint32_t job_host_id) {
     dropped.pop_back();
   }
   return out;
-}
-
-/// Makes the upper ready and, with a range, opens what overlays are made of, behind `mounts`:
-/// layers with the ids of storage mapped to the range, the user's directories with their owner
-/// mapped to the job. Without one PID 1 opens them itself.
-Status open_staged(const JailPlan& plan,
-                   const std::optional<confine::IdRange>& range,
-                   uint32_t job_host_id,
-                   std::vector<UniqueFd>& mounts) {
-  const LayerOwners owners = layer_owners(plan.basics);
-  if (plan.root.has_value()) {
-    SBX_TRY(prepare_upper(plan.root->upper, plan.upper_parts, owners, kJobId));
-  }
-  if (!range.has_value() || plan.staged.empty()) return {};
-  UniqueFd storage;
-  if (plan.root.has_value()) {
-    SBX_ASSIGN(storage, map_storage(range->base()));
-  }
-  for (const StagedSource& source : plan.staged) {
-    UniqueFd mount;
-    if (source.is_layer) {
-      SBX_ASSIGN(mount, open_layer(source.path, storage.get()));
-    } else {
-      SBX_ASSIGN(
-          mount,
-          confine::open_source(source.path, source.beneath, confine::SourceDepth::kOneMount));
-      if (const Status mapped = map_owner(mount.get(), job_host_id); !mapped.ok()) {
-        return Error(Errc::kUnsupported,
-                     text::cat("mount ",
-                               source.path,
-                               ": its file system cannot map owners: ",
-                               mapped.error().message()))
-            .with_hint("mount it ro, or run sbx as the owner of the files");
-      }
-    }
-    mounts.push_back(std::move(mount));
-  }
-  return {};
 }
 
 struct Child {
@@ -382,7 +333,12 @@ Result<std::unique_ptr<backend::Sandbox>> launch(JailPlan& plan, BegunPtr begun)
     sources.mounts.emplace_back();
     SBX_ASSIGN(sources.mounts.back(), confine::make_disk_image(*plan.image));
   }
-  SBX_TRY(open_staged(plan, range, job_host_id, sources.mounts));
+  if (plan.needs_throwaway) {
+    SBX_ASSIGN(ThrowawayLayer layer, ThrowawayLayer::make(plan.state_dir));
+    use_throwaway(plan, layer);
+    jail->hold(std::move(layer));
+  }
+  SBX_TRY(open_staged(plan, range, sources.mounts));
   SBX_TRY(send_setup(jail->channel(), plan, jail->cgroup(), range, sources.mounts));
   jail->set_copies(std::move(sources.copies));
   return std::unique_ptr<backend::Sandbox>(std::move(jail));

@@ -10,10 +10,10 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <numeric>
 #include <utility>
 
+#include "core/backend/jail/assemble.h"
 #include "core/backend/jail/base_plan.h"
 #include "core/backend/jail/layered_plan.h"
 #include "core/base/text.h"
@@ -29,8 +29,6 @@ namespace {
 using confine::Bind;
 using confine::BindKind;
 using confine::BindMode;
-
-constexpr int kCapabilityCount = 64;
 
 // Without capabilities only sysctls of the sandbox's own namespaces could be written at all.
 constexpr auto kFrozen = std::to_array<std::string_view>({"/proc/sys"});
@@ -66,14 +64,11 @@ class Planner {
   void freeze_proc();
   Status check_root() const;
   Status add_overlay(const profile::Mount& mount, const std::string& target, bool is_dir);
-  void add_layers();
-  void finish_steps();
+  Status add_layers();
+  bool is_disk_wished() const;
   Status decide_limits();
   Status decide_disk();
-  void point_to_descriptors();
-  int32_t job_owner() const {
-    return facts_.basics.has_id_range ? int32_t{kJobId} : confine::kKeepOwner;
-  }
+  int32_t job_owner() const { return jail::job_owner(facts_.basics); }
 
   const backend::LaunchRequest& request_;
   const profile::Profile& profile_;
@@ -267,18 +262,32 @@ Status Planner::decide_limits() {
   return decide_disk();
 }
 
+/// Whether somebody asked for a limit of the disk that must be held or refused.
+bool Planner::is_disk_wished() const {
+  return !profile_.limits.best_effort &&
+         (profile_.is_explicit("limits.disk") || profile_.is_explicit("limits.inodes"));
+}
+
 Status Planner::decide_disk() {
   const profile::Limits& limits = profile_.limits;
   confine::DiskWishes wishes;
-  wishes.disk = {limits.disk, profile_.is_explicit("limits.disk")};
-  wishes.inodes = {limits.inodes, profile_.is_explicit("limits.inodes")};
+  const bool is_kept = request_.root.has_value();
+  if (is_kept && is_disk_wished()) {
+    return Error(Errc::kUnsupported, "a limit of the disk cannot be held where the root is kept")
+        .with_hint("leave --disk and --inodes out, or add --best-effort");
+  }
+  wishes.disk = {limits.disk, !is_kept && profile_.is_explicit("limits.disk")};
+  wishes.inodes = {limits.inodes, !is_kept && profile_.is_explicit("limits.inodes")};
   wishes.memory = limits.memory;
   wishes.memory_total.v = facts_.memory_total;
   wishes.best_effort = limits.best_effort;
-  wishes.has_images = facts_.images.is_able;
+  wishes.has_images = facts_.images.is_able && !is_kept;
   wishes.no_images_cause = facts_.images.cause;
   wishes.no_images_fix = facts_.images.fix;
   SBX_ASSIGN(disk_, confine::plan_disk(wishes));
+  // Of a root that is kept only /tmp and /dev/shm are in there: no limit of the disk to speak of.
+  if (is_kept) disk_.expected.clear();
+  if (is_kept) disk_.warnings.clear();
   plan_.expected.insert(plan_.expected.end(), disk_.expected.begin(), disk_.expected.end());
   plan_.warnings.insert(plan_.warnings.end(), disk_.warnings.begin(), disk_.warnings.end());
   if (disk_.place == confine::DiskPlace::kImage) {
@@ -319,69 +328,48 @@ Status Planner::add_overlay(const profile::Mount& mount, const std::string& targ
       overlay.lowers.push_back({static_cast<uint32_t>(i), text::cat("fs/", overlay.part)});
     }
     overlay.upper = static_cast<int32_t>(request_.root->lowers.size());
-    plan_.upper_parts.push_back({overlay.part, mount.source});
+  } else if (plan_.needs_throwaway) {
+    overlay.upper = 0;
   }
+  plan_.upper_parts.push_back({overlay.part, mount.source});
   plan_.staged.push_back({mount.source, mount.beneath, false});
   builder_.add_overlay(std::move(overlay));
   return {};
 }
 
-/// Layers are what is staged first.
-void Planner::add_layers() {
-  if (!request_.root.has_value()) return;
+/// Layers are what is staged first. Where nothing is kept changes of overlays are in the scratch
+/// space, or where that cannot be in a layer of their own.
+Status Planner::add_layers() {
+  if (!request_.root.has_value()) {
+    const std::vector<profile::Mount>& mounts = profile_.mounts;
+    const bool has_overlay = std::any_of(mounts.begin(), mounts.end(), [](const profile::Mount& m) {
+      return m.mode == profile::MountMode::kOverlay;
+    });
+    plan_.needs_throwaway =
+        has_overlay && !plan_.image.has_value() && !facts_.tmpfs_keeps_attributes;
+    if (!plan_.needs_throwaway) return {};
+    if (is_disk_wished()) {
+      return Error(
+                 Errc::kUnsupported,
+                 "a limit of the disk cannot be held with overlay mounts: files in memory keep no "
+                 "attributes of users")
+          .with_hint("use Linux 6.6 or newer, leave --disk and --inodes out, or add --best-effort");
+    }
+    plan_.staged.push_back({{}, {}, true});
+    return {};
+  }
   plan_.root = request_.root;
   plan_.upper_parts.push_back({std::string(kRootPart), {}});
   for (const std::string& lower : request_.root->lowers) {
     plan_.staged.push_back({lower, {}, true});
   }
   plan_.staged.push_back({request_.root->upper, {}, true});
-}
-
-/// The image and what is staged come behind all other sources.
-void Planner::point_to_descriptors() {
-  auto next = static_cast<int32_t>(plan_.sources.size());
-  for (confine::Step& step : plan_.steps) {
-    auto* scratch = std::get_if<confine::Scratch>(&step);
-    if (scratch != nullptr && plan_.image.has_value()) scratch->source_fd = next++;
-  }
-  for (confine::Step& step : plan_.steps) {
-    auto* stage = std::get_if<confine::Stage>(&step);
-    if (stage == nullptr || !facts_.basics.has_id_range) continue;
-    for (confine::StagedDir& dir : stage->dirs) {
-      dir.source_fd = next++;
-    }
-  }
-}
-
-/// From what was built to what PID 1 gets.
-void Planner::finish_steps() {
-  confine::Stage stage;
-  for (const StagedSource& source : plan_.staged) {
-    stage.dirs.push_back({source.path, source.beneath, -1});
-  }
-  std::vector<confine::Step> built = builder_.take();
-  if (!plan_.root.has_value()) {
-    const auto base_end = built.begin() + static_cast<std::ptrdiff_t>(base_size_);
-    plan_.steps.assign(std::make_move_iterator(base_end), std::make_move_iterator(built.end()));
-    if (!stage.dirs.empty()) {  // behind the scratch space, which is the first of these steps
-      plan_.steps.insert(plan_.steps.begin() + 1, std::move(stage));
-    }
-    return;
-  }
-  confine::Overlay root{"/", {}, static_cast<int32_t>(plan_.root->lowers.size()), {}};
-  root.part = kRootPart;
-  for (uint32_t i = 0; i < plan_.root->lowers.size(); ++i) {
-    root.lowers.push_back({i, text::cat("fs/", kRootPart)});
-  }
-  LayeredSteps layered = layer_steps(std::move(built), job_owner());
-  plan_.base_objects = std::move(layered.objects);
-  plan_.steps.emplace_back(std::move(stage));
-  plan_.steps.emplace_back(std::move(root));
-  std::move(layered.steps.begin(), layered.steps.end(), std::back_inserter(plan_.steps));
+  return {};
 }
 
 Result<JailPlan> Planner::make() {
   plan_.id = request_.id;
+  plan_.state_dir = request_.state_dir;
   plan_.is_lasting = request_.is_lasting;
   plan_.basics = facts_.basics;
   plan_.init = init_mode(facts_.basics, profile_);
@@ -393,7 +381,7 @@ Result<JailPlan> Planner::make() {
   SBX_ASSIGN(plan_.rules.capabilities, confine::parse_capabilities(profile_.capabilities));
   SBX_TRY(check_root());
   SBX_TRY(decide_limits());
-  add_layers();
+  SBX_TRY(add_layers());
   decide_base();
   SBX_TRY(add_base(builder_, facts_.tree, plan_.base));
   base_size_ = builder_.size();
@@ -407,47 +395,8 @@ Result<JailPlan> Planner::make() {
   builder_.add(request_.root.has_value() ? confine::EnterRoot{true, "/work"}
                                          : confine::EnterRoot{});
   plan_.needs_own_root = is_changing_root();
-  finish_steps();
-  point_to_descriptors();
+  assemble(plan_, builder_.take(), base_size_);
   return std::move(plan_);
-}
-
-std::string header_text(const JailPlan& plan) {
-  std::string out = text::cat("jail ", plan.id, "\n");
-  if (plan.basics.has_id_range) {
-    out += "ids 65536 of a range that belongs to nobody; the job is 1000 inside\n";
-  } else {
-    out += text::cat("ids 1000 inside is ", plan.basics.own_uid, ":", plan.basics.own_gid, "\n");
-  }
-  out += plan.init == InitMode::kFork ? "init fork\n" : "init exec from a read-only clone\n";
-  for (const confine::InForce& limit : plan.expected) {
-    out += text::cat("limit ",
-                     limit.limit,
-                     " ",
-                     limit.value,
-                     " by ",
-                     limit.mechanism,
-                     limit.approximate ? " (approximate)\n" : "\n");
-  }
-  return out;
-}
-
-std::string rules_text(const agent::PayloadRules& rules) {
-  std::string out = text::cat("job uid ",
-                              rules.uid,
-                              " gid ",
-                              rules.gid,
-                              "; no_new_privs; ",
-                              rules.capabilities == 0 ? "no capabilities" : "capabilities",
-                              "; seccomp ",
-                              rules.is_nesting ? "nesting" : "default",
-                              rules.is_using_landlock ? "; landlock\n" : "\n");
-  for (int number = 0; number < kCapabilityCount; ++number) {
-    if ((rules.capabilities >> number & 1) != 0) {
-      out += text::cat("capability ", confine::capability_name(number), "\n");
-    }
-  }
-  return out;
 }
 
 }  // namespace
@@ -461,6 +410,10 @@ InitMode init_mode(const JailBasics& basics, const profile::Profile& profile) {
   return is_exposed ? InitMode::kExecClone : InitMode::kFork;
 }
 
+int32_t job_owner(const JailBasics& basics) {
+  return basics.has_id_range ? int32_t{kJobId} : confine::kKeepOwner;
+}
+
 LayerOwners layer_owners(const JailBasics& basics) {
   if (!basics.has_id_range) return {};
   return {confine::IdRange::kStorage, true};
@@ -471,28 +424,6 @@ Result<JailPlan> make_plan(const backend::LaunchRequest& request, JailFacts fact
   Result<JailPlan> plan = planner.make();
   if (plan.ok()) plan.value().layout = std::move(facts.cgroups);
   return plan;
-}
-
-std::string to_text(const JailPlan& plan, const HostTree& tree) {
-  std::string out = header_text(plan);
-  if (plan.root.has_value()) {
-    for (const confine::Step& step : plan.steps) {
-      out += text::cat(confine::to_text(step), "\n");
-    }
-    return out + rules_text(plan.rules);
-  }
-  TreeBuilder base(confine::kKeepOwner);
-  if (const Status added = add_base(base, tree, plan.base); !added.ok()) {
-    out += text::cat(added.error().message(), "\n");
-  }
-  if (!plan.needs_own_root) out += "root as below, its files made once and kept for all jails\n";
-  for (const confine::Step& step : base.take()) {
-    out += text::cat(confine::to_text(step), "\n");
-  }
-  for (const confine::Step& step : plan.steps) {
-    out += text::cat(confine::to_text(step), "\n");
-  }
-  return out + rules_text(plan.rules);
 }
 
 }  // namespace sbx::jail

@@ -42,6 +42,7 @@ struct JailFacts {
   HostTree tree;                   ///< needed to place mounts; may be empty when there are none
   std::vector<bool> mount_is_dir;  ///< of profile.mounts, in their order
   std::vector<std::vector<std::string>> layer_parts;  ///< what each of root->lowers has in its fs
+  bool tmpfs_keeps_attributes = true;  ///< of users (Linux 6.6): overlays may change things there
 };
 
 /// How PID 1 comes to be (core/README.md, "the job and our binary").
@@ -70,11 +71,12 @@ struct SourceMount {
 struct StagedSource {
   std::string path;
   std::string beneath;
-  bool is_layer = false;  ///< else a directory of the user's
+  bool is_layer = false;  ///< else a directory of the user's; an empty path: the throw-away one
 };
 
 struct JailPlan {
   std::string id;
+  std::string state_dir;
   JailBasics basics;
   InitMode init = InitMode::kFork;
   BaseContent base;
@@ -85,7 +87,8 @@ struct JailPlan {
   std::vector<SourceMount> sources;
   std::vector<StagedSource> staged;  ///< in the order of the Stage step
   std::optional<backend::WritableRoot> root;
-  std::vector<UpperPart> upper_parts;              ///< of root->upper
+  bool needs_throwaway = false;  ///< staged[0] is a layer on the state disk that goes with the jail
+  std::vector<UpperPart> upper_parts;              ///< of root->upper, or of the throw-away layer
   std::vector<confine::Step> base_objects;         ///< of the base layer, when there is a `root`
   std::optional<confine::DiskImageRequest> image;  ///< holds the scratch space; owner not yet known
   std::vector<backend::InputMount> inputs;
@@ -101,6 +104,8 @@ struct JailPlan {
 /// kUsage for contradictory mounts, kUnsupported for limits that nothing here can hold.
 Result<JailPlan> make_plan(const backend::LaunchRequest& request, JailFacts facts);
 
+/// The inside id that owns what the job owns, as steps have it.
+int32_t job_owner(const JailBasics& basics);
 /// Whose ids are in layers.
 LayerOwners layer_owners(const JailBasics& basics);
 

@@ -1,6 +1,7 @@
 // Layer directories: see layer_dirs.h.
 #include "core/backend/jail/layer_dirs.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <linux/mount.h>
 #include <sys/file.h>
@@ -91,20 +92,28 @@ Result<bool> has_dir(int parent, const std::string& name) {
   return info.error();
 }
 
+bool is_storage(uint32_t id, const LayerOwners& owners) {
+  return id >= owners.base && id - owners.base < confine::IdRange::kCount;
+}
+
 /// The content of one part. Its own mode and owner are what the job sees of the mount's root.
 Status prepare_content(int fs_dir,
                        const UpperPart& part,
                        const LayerOwners& owners,
                        uint32_t job_id) {
   SBX_ASSIGN(const bool is_there, has_dir(fs_dir, part.name));
-  if (is_there) return {};
-  SBX_ASSIGN(const UniqueFd dir, own_dir(fs_dir, part.name, owners));
-  if (part.like.empty()) return {};
-  SBX_ASSIGN(const struct stat like, sys::fstatat(AT_FDCWD, part.like, 0));
-  if (owners.has_range) {
-    SBX_TRY(sys::fchown(dir.get(), owners.base + job_id, owners.base + job_id));
+  if (!is_there) SBX_TRY(sys::mkdirat(fs_dir, part.name, kDirMode));
+  // Never opened: whoever owns it may have closed it to all.
+  SBX_ASSIGN(const struct stat info, sys::fstatat(fs_dir, part.name, AT_SYMLINK_NOFOLLOW));
+  if (owners.has_range && !is_storage(info.st_uid, owners)) {
+    SBX_TRY(give(fs_dir, part.name, owners.base + (part.like.empty() ? 0 : job_id)));
   }
-  return sys::fchmod(dir.get(), like.st_mode & 01777);
+  if (is_there || part.like.empty()) return {};
+  SBX_ASSIGN(const struct stat like, sys::fstatat(AT_FDCWD, part.like, 0));
+  if (::fchmodat(fs_dir, part.name.c_str(), like.st_mode & 01777, 0) != 0) {
+    return sys_error(text::cat("set the mode of ", part.name));
+  }
+  return {};
 }
 
 Status probe_attributes(int dir, const std::string& path) {
@@ -165,6 +174,45 @@ Status prepare_upper(const std::string& upper,
   }
   if (owners.has_range) SBX_TRY(sys::fchown(layer.get(), owners.base, owners.base));
   return sys::fchmod(layer.get(), kDirMode);
+}
+
+namespace {
+
+/// Those that a killed sbx left. What cannot be removed is left to gc.
+void remove_unlocked(const std::string& parent) {
+  DIR* list = ::opendir(parent.c_str());
+  if (list == nullptr) return;
+  while (const dirent* entry = ::readdir(list)) {  // NOLINT(concurrency-mt-unsafe): one thread
+    const std::string name(static_cast<const char*>(entry->d_name));
+    if (name == "." || name == "..") continue;
+    const auto dir = sys::openat(::dirfd(list), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    if (!dir.ok() || ::flock(dir.value().get(), LOCK_EX | LOCK_NB) != 0) continue;
+    (void)fs::remove_tree(::dirfd(list), name);
+  }
+  (void)::closedir(list);
+}
+
+}  // namespace
+
+Result<ThrowawayLayer> ThrowawayLayer::make(const std::string& state_dir) {
+  constexpr int kTries = 16;
+  const fs::OwnerUmask mask;
+  const std::string parent = state_dir + "/overlays";
+  SBX_TRY(fs::mkdirs(parent, 0700));
+  remove_unlocked(parent);
+  for (int i = 0; i < kTries; ++i) {
+    SBX_ASSIGN(fs::TempDir dir, fs::TempDir::create(parent, "run-"));
+    if (::flock(dir.fd(), LOCK_SH | LOCK_NB) != 0) continue;
+    SBX_ASSIGN(const struct stat info, sys::fstat(dir.fd()));
+    if (info.st_nlink != 0)
+      return ThrowawayLayer(std::move(dir));  // else gc took it for a leftover
+  }
+  return Error(Errc::kTimeout, text::cat("somebody removes all that is made in ", parent));
+}
+
+bool tmpfs_keeps_attributes() {
+  const Result<UniqueFd> file = sys::memfd_create("sbx-probe");
+  return file.ok() && ::fsetxattr(file.value().get(), kProbe, "", 0, 0) == 0;
 }
 
 Result<UniqueFd> map_storage(uint32_t range_base) {

@@ -6,8 +6,10 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "core/base/fs.h"
 #include "core/base/result.h"
 #include "core/base/unique_fd.h"
 #include "core/confine/mount_op.h"
@@ -21,7 +23,8 @@ struct LayerOwners {
 };
 
 /// The layer "base-<digest>" below `layers_dir` with exactly `objects` in its root; made when it is
-/// not there. Atomic: a directory whose name begins with ".tmp-", locked (flock(2)), synced, renamed.
+/// not there. Atomic: a directory whose name begins with ".tmp-", locked (flock(2)), synced,
+/// renamed.
 Result<std::string> open_base_layer(const std::string& layers_dir,
                                     std::span<const confine::Step> objects,
                                     const LayerOwners& owners);
@@ -38,6 +41,21 @@ Status prepare_upper(const std::string& upper,
                      std::span<const UpperPart> parts,
                      const LayerOwners& owners,
                      uint32_t job_id);
+
+/// A layer that is thrown away: a directory below "<state_dir>/overlays", locked as long as this
+/// lives, and removed by the destructor. What a killed sbx left there nobody locks.
+class ThrowawayLayer {
+ public:
+  static Result<ThrowawayLayer> make(const std::string& state_dir);
+  const std::string& path() const { return dir_.path(); }
+
+ private:
+  explicit ThrowawayLayer(fs::TempDir dir) : dir_(std::move(dir)) {}
+  fs::TempDir dir_;
+};
+
+/// Whether files on a tmpfs keep attributes of users; tried on one.
+bool tmpfs_keeps_attributes();
 
 /// A detached mount of the layer at `path`; with a range its ids mapped from IdRange::kStorage to
 /// `range_base`, through `userns` of map_storage(). kUnsupported when its file system cannot.

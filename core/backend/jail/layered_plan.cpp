@@ -49,8 +49,7 @@ class Layering {
       });
     }
     needed_.insert(kJobDirs.begin(), kJobDirs.end());
-    out_.steps.emplace_back(
-        confine::Place{"/", confine::PlaceKind::kDir, 0755, confine::kKeepOwner, {}});
+    out_.steps.emplace_back(confine::Place{.path = "/", .target = {}});
   }
 
   void add(confine::Step step) {
@@ -85,8 +84,12 @@ class Layering {
     }
     if (is_jobs(dir.path)) dir.owner = job_owner_;
     if (is_needed(dir.path)) {
-      out_.steps.emplace_back(
-          confine::Place{dir.path, confine::PlaceKind::kDir, dir.mode, dir.owner, {}});
+      confine::Place place;
+      place.path = dir.path;
+      place.mode = dir.mode;
+      if (is_jobs(dir.path)) place.least = 0700;  // what others may there is the job's to say
+      place.owner = dir.owner;
+      out_.steps.emplace_back(std::move(place));
     }
     if (dir.path == kDev) out_.steps.emplace_back(confine::Tmpfs{dir.path, kDevSize});
     out_.objects.emplace_back(std::move(dir));
@@ -98,8 +101,11 @@ class Layering {
       return;
     }
     if (needed_.contains(file.path)) {
-      out_.steps.emplace_back(
-          confine::Place{file.path, confine::PlaceKind::kFile, file.mode, confine::kKeepOwner, {}});
+      confine::Place place;
+      place.path = file.path;
+      place.kind = confine::PlaceKind::kFile;
+      place.mode = file.mode;
+      out_.steps.emplace_back(std::move(place));
     }
     out_.objects.emplace_back(std::move(file));
   }
@@ -110,8 +116,11 @@ class Layering {
       return;
     }
     if (is_needed(link.path)) {
-      out_.steps.emplace_back(confine::Place{
-          link.path, confine::PlaceKind::kLink, 0777, confine::kKeepOwner, link.target});
+      confine::Place place;
+      place.path = link.path;
+      place.kind = confine::PlaceKind::kLink;
+      place.target = link.target;
+      out_.steps.emplace_back(std::move(place));
     }
     out_.objects.emplace_back(std::move(link));
   }

@@ -17,6 +17,7 @@
 #include "core/base/loop.h"
 #include "core/base/sys.h"
 #include "core/base/text.h"
+#include "core/confine/idmap.h"
 #include "core/supervise/supervisor.h"
 
 #include "tests/support/process.h"
@@ -67,8 +68,12 @@ Seen live(const Workspace& workspace, JailRequest& request, std::string& base, s
   spec.argv = {"/bin/sh", "-c", request.script};
   spec.env = {"PATH=/usr/bin:/bin", "HOME=/home/sbx"};
   UniqueFd stream;
+  UniqueFd complaints;
   supervise::ExecHandler handler;
-  handler.on_streams = [&](backend::ExecStreams streams) { stream = std::move(streams.out); };
+  handler.on_streams = [&](backend::ExecStreams streams) {
+    stream = std::move(streams.out);
+    complaints = std::move(streams.err);
+  };
   handler.on_exit = [&](int status) {
     seen.wait_status = status;
     loop.stop();
@@ -79,9 +84,10 @@ Seen live(const Workspace& workspace, JailRequest& request, std::string& base, s
   if (const Status turned = loop.run(); !turned.ok()) return {turned.error().to_string(), -1};
   const auto ended = supervisor.shutdown();
   if (!ended.ok() && seen.error.empty()) seen.error = ended.error().to_string();
-  if (stream.valid()) {
-    (void)sys::set_nonblocking(stream.get(), true);
-    if (auto all = sys::read_all(stream.get(), Bytes{1U << 20}); all.ok()) out = all.value();
+  for (const UniqueFd* from : {&stream, &complaints}) {
+    if (!from->valid()) continue;
+    (void)sys::set_nonblocking(from->get(), true);
+    if (auto all = sys::read_all(from->get(), Bytes{1U << 20}); all.ok()) out += all.value();
   }
   return seen;
 }
@@ -121,6 +127,12 @@ void Workspace::on_host(const std::string& script) const {
 
 void Workspace::make_layer(const std::string& name) const {
   on_host("mkdir -m 700 " + layer(name));
+}
+
+void Workspace::give_to_job(const std::string& name) const {
+  if (who_.uid != 0) return;
+  const std::string id = std::to_string(confine::IdRange::kStorage + 1000);
+  on_host("chown -hR " + id + ":" + id + " " + layer(name));
 }
 
 JailRun run_jail(const Workspace& workspace, JailRequest request) {

@@ -25,6 +25,8 @@ class Workspace {
   }
   /// Makes the directory of a layer; nothing in it.
   void make_layer(const std::string& name) const;
+  /// As root: gives what is in the layer to the job, as an id of the range of storage.
+  void give_to_job(const std::string& name) const;
   /// Runs a script on the host as the workspace's owner of content (root: as root).
   void on_host(const std::string& script) const;
 

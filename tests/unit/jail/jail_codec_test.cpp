@@ -39,7 +39,7 @@ jail::InitPlan full_plan() {
       confine::ShowCgroup{"/sys/fs/cgroup"},
       confine::Stage{{{"/layers/a", "", 4}, {"/home/u/p", "/home/u", -1}}},
       confine::Overlay{"/", {{0, "fs/root"}, {1, ""}}, 2, "root"},
-      confine::Place{"/bin", confine::PlaceKind::kLink, 0777, 1000, "usr/bin"},
+      confine::Place{"/bin", confine::PlaceKind::kLink, 0777, 0700, 1000, "usr/bin"},
       confine::Tmpfs{"/dev", Bytes{4096}},
       confine::Seal{"/dev"}};
   return plan;

@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+#include "core/backend/jail/layered_plan.h"
+
 using namespace sbx;
 
 namespace {
@@ -207,4 +209,108 @@ TEST_CASE("jail plan: only named entries of etc are shown") {
     CAPTURE(name);
     CHECK_FALSE(jail::is_etc_allowed(name));
   }
+}
+
+namespace {
+
+/// A plan whose root is kept, of the base and one more layer.
+void keep_root(Case& c) {
+  c.request.root.emplace();
+  c.request.root->lowers = {"/layers/base-1", "/layers/one"};
+  c.request.root->upper = "/layers/up";
+  c.facts.layer_parts = {{"root"}, {"root", jail::overlay_part("/data")}};
+}
+
+}  // namespace
+
+TEST_CASE("jail plan: a root that is kept is an overlay, entered writable, with /dev sealed") {
+  Case c;
+  keep_root(c);
+  const std::string text = c.text();
+  CHECK(text.find("new-root") == std::string::npos);
+  CHECK(position(text, "stage 0=/layers/base-1 1=/layers/one 2=/layers/up\n") <
+        position(text, "overlay on / of 0/fs/root 1/fs/root changes in 2/fs/root\n"));
+  CHECK(position(text, "place dir /dev") < position(text, "tmpfs on /dev"));
+  CHECK(position(text, "tmpfs on /dev") < position(text, "bind rw device /dev/null"));
+  CHECK(position(text, "place dir /proc") < position(text, "proc on /proc"));
+  CHECK(position(text, "seal /dev\n") < position(text, "enter root, writable\n"));
+  CHECK(text.find("on /work(") == std::string::npos);
+  CHECK(text.find(" /tmp(1777) /dev/shm(1777)\n") != std::string::npos);
+}
+
+TEST_CASE("jail plan: what the root holds is made in the base layer, and not again by PID 1") {
+  Case c;
+  keep_root(c);
+  const auto plan = c.plan();
+  REQUIRE(plan.ok());
+  std::string objects;
+  for (const confine::Step& step : plan.value().base_objects) {
+    objects += confine::to_text(step) + "\n";
+  }
+  CHECK(objects.find("file /etc/passwd") != std::string::npos);
+  CHECK(objects.find("link /bin -> usr/bin") != std::string::npos);
+  CHECK(objects.find("mkdir /work ") != std::string::npos);
+  CHECK(objects.find("/dev/null") == std::string::npos);
+  const std::string text = c.text();
+  CHECK(text.find("/etc/passwd") == std::string::npos);
+  CHECK(text.find("place link /bin -> usr/bin") != std::string::npos);
+  CHECK(text.find("place dir /home/sbx mode 0755\n") != std::string::npos);
+}
+
+TEST_CASE("jail plan: an overlay mount has the layers that know its target above the host") {
+  Case c;
+  keep_root(c);
+  c.profile.mounts = {{"/host", "/data", profile::MountMode::kOverlay, {}}};
+  const std::string part = jail::overlay_part("/data");
+  CHECK(part.size() == 14);
+  CHECK(c.text().find("overlay on /data of 3 1/fs/" + part + " changes in 2/fs/" + part + "\n") !=
+        std::string::npos);
+  c.facts.mount_is_dir = {false};
+  const auto file = c.plan();
+  REQUIRE_FALSE(file.ok());
+  CHECK(file.error().code() == Errc::kUsage);
+}
+
+TEST_CASE("jail plan: without a kept root an overlay mount changes the scratch space") {
+  Case c;
+  c.profile.mounts = {{"/host", "/data", profile::MountMode::kOverlay, {}}};
+  std::string text = c.text();
+  CHECK(position(text, "scratch tmpfs") < position(text, "stage 0=/host\n"));
+  CHECK(position(text, "stage 0=/host\n") <
+        position(text, "overlay on /data of 0 changes in scratch\n"));
+  // Where a tmpfs keeps no attributes of users, in a layer that goes with the run.
+  c.facts.tmpfs_keeps_attributes = false;
+  const auto plan = c.plan();
+  REQUIRE(plan.ok());
+  CHECK(plan.value().needs_throwaway);
+  text = c.text();
+  CHECK(text.find("overlay on /data of 1 changes in 0/fs/m-") != std::string::npos);
+  c.profile.mounts[0].mode = profile::MountMode::kReadWrite;
+  CHECK_FALSE(c.plan().value().needs_throwaway);
+}
+
+TEST_CASE("jail plan: descriptors of layers come behind those of mounts when ids are mapped") {
+  Case c;
+  keep_root(c);
+  c.facts.basics.has_id_range = true;
+  c.profile.mounts = {{"/host", "/data", profile::MountMode::kOverlay, {}},
+                      {"/host", "/ro", profile::MountMode::kReadOnly, {}}};
+  const auto plan = c.plan();
+  REQUIRE(plan.ok());
+  const auto& stage = std::get<confine::Stage>(plan.value().steps.front());
+  REQUIRE(stage.dirs.size() == 4);
+  for (size_t i = 0; i < stage.dirs.size(); ++i) {
+    CHECK(stage.dirs[i].source_fd == static_cast<int32_t>(i + 1));
+  }
+}
+
+TEST_CASE("jail plan: a root that is kept takes no inputs") {
+  Case c;
+  keep_root(c);
+  c.request.inputs = {{"/data/a", "a", false}};
+  REQUIRE_FALSE(c.plan().ok());
+  CHECK(c.plan().error().code() == Errc::kUsage);
+  c.request.inputs.clear();
+  c.request.files = {{"/work/main.py", "x"}};
+  CHECK_FALSE(c.plan().ok());
 }

@@ -1,0 +1,60 @@
+// Assemble: see assemble.h.
+#include "core/backend/jail/assemble.h"
+
+#include <iterator>
+#include <utility>
+#include <variant>
+
+#include "core/backend/jail/layered_plan.h"
+#include "core/base/text.h"
+
+namespace sbx::jail {
+
+namespace {
+
+/// The image and what is staged come behind all other sources.
+void point_to_descriptors(JailPlan& plan) {
+  auto next = static_cast<int32_t>(plan.sources.size());
+  for (confine::Step& step : plan.steps) {
+    auto* scratch = std::get_if<confine::Scratch>(&step);
+    if (scratch != nullptr && plan.image.has_value()) scratch->source_fd = next++;
+  }
+  for (confine::Step& step : plan.steps) {
+    auto* stage = std::get_if<confine::Stage>(&step);
+    if (stage == nullptr || !plan.basics.has_id_range) continue;
+    for (confine::StagedDir& dir : stage->dirs) {
+      dir.source_fd = next++;
+    }
+  }
+}
+
+}  // namespace
+
+void assemble(JailPlan& plan, std::vector<confine::Step> built, size_t base_size) {
+  confine::Stage stage;
+  for (const StagedSource& source : plan.staged) {
+    stage.dirs.push_back({source.path, source.beneath, -1});
+  }
+  if (!plan.root.has_value()) {
+    const auto base_end = built.begin() + static_cast<std::ptrdiff_t>(base_size);
+    plan.steps.assign(std::make_move_iterator(base_end), std::make_move_iterator(built.end()));
+    if (!stage.dirs.empty()) {  // behind the scratch space, which is the first of these steps
+      plan.steps.insert(plan.steps.begin() + 1, std::move(stage));
+    }
+    point_to_descriptors(plan);
+    return;
+  }
+  confine::Overlay root{"/", {}, static_cast<int32_t>(plan.root->lowers.size()), {}};
+  root.part = kRootPart;
+  for (uint32_t i = 0; i < plan.root->lowers.size(); ++i) {
+    root.lowers.push_back({i, text::cat("fs/", kRootPart)});
+  }
+  LayeredSteps layered = layer_steps(std::move(built), job_owner(plan.basics));
+  plan.base_objects = std::move(layered.objects);
+  plan.steps.emplace_back(std::move(stage));
+  plan.steps.emplace_back(std::move(root));
+  std::move(layered.steps.begin(), layered.steps.end(), std::back_inserter(plan.steps));
+  point_to_descriptors(plan);
+}
+
+}  // namespace sbx::jail
