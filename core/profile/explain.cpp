@@ -120,9 +120,8 @@ struct ToJson {
   Json operator()(const std::vector<Mount>& mounts) const {
     Json list = Json::array();
     for (const Mount& each : mounts) {
-      list.push_back({{"source", each.source},
-                      {"target", each.target},
-                      {"mode", mode_name(each.mode)}});
+      list.push_back(
+          {{"source", each.source}, {"target", each.target}, {"mode", mode_name(each.mode)}});
     }
     return list;
   }
