@@ -22,7 +22,8 @@ Result<session::Record> alive(const session::Store& store,
                               const std::string& name) {
   const auto when =
       given.has("no-start") ? session::WhenStopped::kRefuse : session::WhenStopped::kStart;
-  return session::ensure_alive(store, name, when, profile::process_env, print_warning);
+  // What this host cannot do was said when the session was made.
+  return session::ensure_alive(store, name, when, profile::process_env, {});
 }
 
 Result<Connected> connect(const session::Store& store,

@@ -134,7 +134,12 @@ int start(const Invocation& given) {
     const Result<session::Listing> now = store.value().look(name);
     if (now.ok() && !now.value().is_alive() && !has_flags_of_new(given)) {
       Status started = session::start_again(store.value(), name, profile::process_env, warn);
-      return started.ok() ? show(store.value(), name, given) : failed(started.error());
+      if (!started.ok()) return failed(started.error());
+      if (!given.has("quiet")) {
+        (void)print_notice(
+            "sbx: files are as they were; processes, /tmp and /dev/shm are not kept\n");
+      }
+      return show(store.value(), name, given);
     }
   }
   Result<session::NewSession> wanted = wanted_of(given, dirs.value());

@@ -168,6 +168,8 @@ class Sandbox {
   virtual Status kill() = 0;
   /// CPU time that the job has used up to now, in ns; kUnsupported when nothing counts it.
   virtual Result<uint64_t> cpu_time() const = 0;
+  /// How many processes the memory limit has ended so far; 0 when nothing counts them.
+  virtual Result<uint64_t> oom_kills() const = 0;
   virtual Result<LiveUsage> usage() const = 0;
   /// All processes inside but PID 1, by pid, at most kMaxProcesses. Asks nothing of the inside, so
   /// it works whatever state that is in; those that end meanwhile are left out.

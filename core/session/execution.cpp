@@ -33,6 +33,7 @@ Execution::~Execution() = default;
 
 Status Execution::start(std::function<void(UniqueFd)> on_stdin) {
   on_stdin_ = std::move(on_stdin);
+  oom_kills_before_ = oom_kills();
   supervise::ExecHandler handler;
   handler.on_streams = [this](backend::ExecStreams streams) { on_streams(std::move(streams)); };
   handler.on_exit = [this](int status) {
@@ -59,6 +60,12 @@ Status Execution::start(std::function<void(UniqueFd)> on_stdin) {
   }
   keep_exec_record(context_.execs_dir, record_);
   return {};
+}
+
+/// Processes of the session that its memory limit has ended so far.
+std::uint64_t Execution::oom_kills() const {
+  const auto kills = context_.supervisor.oom_kills();
+  return kills.ok() ? kills.value() : 0;
 }
 
 void Execution::arm_timeout() {
@@ -185,6 +192,8 @@ void Execution::delivered(bool is_err) {
 void Execution::finish() {
   request_.out.reset();
   request_.err.reset();
+  // Programs that run side by side cannot be told apart here: each is told of the limit.
+  facts_.oom_kills = std::max(oom_kills(), oom_kills_before_) - oom_kills_before_;
   outcome_ = supervise::classify(facts_);
   record_.state = ExecState::kEnded;
   record_.ended_ns = realtime_ns();

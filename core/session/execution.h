@@ -92,6 +92,7 @@ class Execution {
   void finish();
   void look_if_gone();
   void arm_timeout();
+  std::uint64_t oom_kills() const;
 
   ExecContext context_;
   ExecRequest request_;
@@ -106,6 +107,7 @@ class Execution {
   bool is_out_due_ = false;  ///< the main process is over, what its pipe held is not delivered yet
   bool is_err_due_ = false;
   bool is_main_over_ = false;
+  std::uint64_t oom_kills_before_ = 0;   ///< of the whole session
   std::optional<std::int64_t> left_ms_;  ///< of the time limit, while it stands still
   std::int64_t ends_at_ms_ = 0;          ///< CLOCK_MONOTONIC, while it runs
   Watch timeout_;

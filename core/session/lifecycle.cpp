@@ -73,6 +73,11 @@ Status launch_locked(const Store& store,
                      const Warn& warn) {
   clear_crash(lease.dir());
   SBX_ASSIGN(Record record, lease.read());
+  SBX_ASSIGN(const Listing before_start, store.look(lease.name()));
+  if (before_start.state == SessionState::kCrashed) {
+    auto events = EventLog::open(lease.dir());
+    if (events.ok()) (void)events.value().append(EventKind::kCrashed);
+  }
   {
     SBX_ASSIGN(const workspace::LayersLock held, hold_layers(store));
     const std::vector<std::string> before = record.lowers;

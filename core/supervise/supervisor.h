@@ -84,6 +84,9 @@ class Supervisor {
   /// All processes inside but PID 1, in whatever state the inside is.
   Result<std::vector<backend::ProcessInfo>> processes() const;
 
+  /// How many processes the memory limit has ended so far; one small read.
+  Result<std::uint64_t> oom_kills() const { return sandbox_->oom_kills(); }
+
   /// CPU time of the job so far, in ns.
   Result<std::uint64_t> cpu_time() const { return sandbox_->cpu_time(); }
 

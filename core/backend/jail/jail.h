@@ -47,6 +47,7 @@ class Jail final : public backend::Sandbox {
       const std::optional<backend::User>& user) const override;
   Status kill() override;
   Result<uint64_t> cpu_time() const override { return cgroup_.cpu_time(); }
+  Result<uint64_t> oom_kills() const override { return cgroup_.oom_kills(); }
   Result<backend::LiveUsage> usage() const override;
   Result<std::vector<backend::ProcessInfo>> processes() const override;
   bool has_freezer() const override { return has_freezer_; }

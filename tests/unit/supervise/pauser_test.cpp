@@ -35,6 +35,7 @@ class FakeSandbox final : public backend::Sandbox {
   }
   Status kill() override { return {}; }
   Result<uint64_t> cpu_time() const override { return uint64_t{0}; }
+  Result<uint64_t> oom_kills() const override { return uint64_t{0}; }
   Result<backend::LiveUsage> usage() const override { return backend::LiveUsage(); }
   Result<std::vector<backend::ProcessInfo>> processes() const override {
     backend::ProcessInfo sleeper;
