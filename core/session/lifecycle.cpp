@@ -21,7 +21,6 @@
 #include "core/profile/saved.h"
 #include "core/session/client.h"
 #include "core/session/daemon.h"
-#include "core/session/event_log.h"
 #include "core/session/layers.h"
 
 namespace sbx::session {
@@ -73,11 +72,6 @@ Status launch_locked(const Store& store,
                      const Warn& warn) {
   clear_crash(lease.dir());
   SBX_ASSIGN(Record record, lease.read());
-  SBX_ASSIGN(const Listing before_start, store.look(lease.name()));
-  if (before_start.state == SessionState::kCrashed) {
-    auto events = EventLog::open(lease.dir());
-    if (events.ok()) (void)events.value().append(EventKind::kCrashed);
-  }
   {
     SBX_ASSIGN(const workspace::LayersLock held, hold_layers(store));
     const std::vector<std::string> before = record.lowers;
