@@ -1,4 +1,5 @@
 // Verb session logs: what an exec of a session has written.
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <optional>
@@ -120,9 +121,11 @@ Result<std::uint32_t> choose(const std::vector<session::ExecRecord>& execs,
     return Error(Errc::kNotFound, text::cat("nothing was executed in session ", name, " yet"));
   }
   const std::string word = is_named ? given.words()[1] : text::cat(execs.back().id);
-  for (auto exec = execs.rbegin(); exec != execs.rend(); ++exec) {
-    if (word == text::cat(exec->id) || word == exec->service) return exec->id;
-  }
+  const auto found =
+      std::find_if(execs.rbegin(), execs.rend(), [&](const session::ExecRecord& exec) {
+        return word == text::cat(exec.id) || word == exec.service;
+      });
+  if (found != execs.rend()) return found->id;
   return Error(Errc::kNotFound, text::cat("session ", name, " has no exec ", text::escape(word)))
       .with_hint(text::cat("sbx session logs ", name, " --names lists them"));
 }

@@ -37,7 +37,7 @@ int write_at(int fd, std::span<iovec> parts, std::uint64_t offset) {
         ::pwritev(fd, parts.data(), static_cast<int>(parts.size()), static_cast<off_t>(offset));
     if (size < 0 && errno == EINTR) continue;
     if (size <= 0) return size == 0 ? ENOSPC : errno;
-    std::size_t left = static_cast<std::size_t>(size);
+    auto left = static_cast<std::size_t>(size);
     offset += left;
     while (!parts.empty() && left >= parts.front().iov_len) {
       left -= parts.front().iov_len;
