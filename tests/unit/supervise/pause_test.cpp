@@ -10,6 +10,26 @@ namespace sbx::supervise {
 
 namespace {
 
+/// A supervisor that pauses its sandbox, writes the host's numbers of the processes inside and a 0
+/// to `fd`, and is killed.
+[[noreturn]] void pause_and_die(int fd) {
+  std::vector<pid_t> pids;
+  Box box;
+  if (!box.open()) {
+    box.start_counter("n");
+    (void)box.wait_for_file("n");
+    (void)box.set_frozen(true);
+    const auto all = box.sup->processes();
+    for (const auto& process : all.value()) {
+      pids.push_back(process.host_pid);
+    }
+  }
+  pids.push_back(0);
+  (void)!::write(fd, pids.data(), pids.size() * sizeof(pid_t));
+  ::raise(SIGKILL);
+  ::_exit(1);
+}
+
 bool was_killed(const Box::End& end) {
   return WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL;
 }
@@ -227,22 +247,7 @@ TEST_CASE("pause: what a killed supervisor leaves paused is gone after the next 
     int ends[2];
     BOX_CHECK(::pipe2(ends, O_CLOEXEC) == 0);
     const pid_t child = ::fork();
-    if (child == 0) {
-      std::vector<pid_t> pids;
-      Box box;
-      if (!box.open()) {
-        box.start_counter("n");
-        (void)box.wait_for_file("n");
-        (void)box.set_frozen(true);
-        const auto all = box.sup->processes();
-        for (const auto& process : all.value()) {
-          pids.push_back(process.host_pid);
-        }
-      }
-      pids.push_back(0);
-      (void)!::write(ends[1], pids.data(), pids.size() * sizeof(pid_t));
-      ::raise(SIGKILL);
-    }
+    if (child == 0) pause_and_die(ends[1]);
     ::close(ends[1]);
     std::vector<pid_t> pids(64, 0);
     const ssize_t size = ::read(ends[0], pids.data(), pids.size() * sizeof(pid_t));

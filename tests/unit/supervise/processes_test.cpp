@@ -10,6 +10,25 @@
 
 namespace sbx::supervise {
 
+namespace {
+
+/// Of fifty execs one after the other.
+std::int64_t median_us(Box& box) {
+  std::vector<std::int64_t> ns;
+  for (int i = 0; i < 50; ++i) {
+    const std::int64_t start = monotonic_ns();
+    const uint32_t id = box.start("exec true");
+    while (!box.ends.contains(id)) {
+      box.step();
+    }
+    ns.push_back(monotonic_ns() - start);
+  }
+  std::sort(ns.begin(), ns.end());
+  return ns[ns.size() / 2] / 1000;
+}
+
+}  // namespace
+
 TEST_CASE("processes: each with its numbers inside, its exec, its command line and its user") {
   SKIP_UNLESS("userns");
   check_as_both([]() -> Complaint {
@@ -116,17 +135,7 @@ TEST_CASE("exec: cost of a program in a lasting sandbox (printed, not judged)") 
       Box box;
       box.is_lasting = is_lasting;
       if (Complaint said = box.open(); said) return said;
-      std::vector<std::int64_t> ns;
-      for (int i = 0; i < 50; ++i) {
-        const std::int64_t start = monotonic_ns();
-        const uint32_t id = box.start("exec true");
-        while (!box.ends.contains(id)) {
-          box.step();
-        }
-        ns.push_back(monotonic_ns() - start);
-      }
-      std::sort(ns.begin(), ns.end());
-      const auto median = static_cast<long long>(ns[ns.size() / 2] / 1000);
+      const auto median = static_cast<long long>(median_us(box));
       std::fprintf(
           stderr, "exec: median %lld us%s\n", median, is_lasting ? ", lasting" : ", one-shot");
     }
