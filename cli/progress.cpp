@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <string_view>
@@ -46,6 +47,39 @@ std::string rough_time(double seconds) {
   return text::cat(whole / kHour, "h ", whole % kHour / kMinute, "m");
 }
 
+/// "12 B", "3.4 MiB".
+std::string size_text(std::uint64_t bytes) {
+  constexpr std::array<std::string_view, 5> kUnits{"KiB", "MiB", "GiB", "TiB", "PiB"};
+  constexpr double kStep = 1024;
+  if (bytes < 1024) return text::cat(bytes, " B");
+  auto size = static_cast<double>(bytes) / kStep;
+  std::size_t unit = 0;
+  while (size >= kStep && unit + 1 < kUnits.size()) {
+    size /= kStep;
+    ++unit;
+  }
+  return text::cat(one_decimal(size), " ", kUnits[unit]);
+}
+
+/// The numbers with a bar before them, where there is room and the total is known (not 0).
+std::string bar_and(const std::string& numbers,
+                    std::uint64_t done,
+                    std::uint64_t total,
+                    unsigned columns) {
+  constexpr unsigned kFrame = 4;  // brackets, a blank, and the last column, which stays empty
+  const auto used = static_cast<unsigned>(numbers.size()) + kFrame;
+  std::string line;
+  if (total > 0 && columns > used + 8) {
+    const unsigned width = std::min(kLongestBar, columns - used);
+    const double part = static_cast<double>(std::min(done, total)) / static_cast<double>(total);
+    const auto full = static_cast<unsigned>(width * part);
+    line = text::cat("[", std::string(full, '#'), std::string(width - full, '.'), "] ");
+  }
+  line += numbers;
+  if (line.size() >= columns) line.resize(columns > 0 ? columns - 1 : 0);
+  return line;
+}
+
 }  // namespace
 
 std::string progress_line(const run::BatchProgress& progress, double elapsed_s, unsigned columns) {
@@ -61,18 +95,21 @@ std::string progress_line(const run::BatchProgress& progress, double elapsed_s, 
     numbers += text::cat(", ", rough_time(static_cast<double>(*progress.total - done) / rate));
     numbers += " left";
   }
-  constexpr unsigned kFrame = 4;  // brackets, a blank, and the last column, which stays empty
-  const auto used = static_cast<unsigned>(numbers.size()) + kFrame;
-  std::string line;
-  if (progress.total && *progress.total > 0 && columns > used + 8) {
-    const unsigned width = std::min(kLongestBar, columns - used);
-    const auto full =
-        static_cast<unsigned>(width * std::min(done, *progress.total) / *progress.total);
-    line = text::cat("[", std::string(full, '#'), std::string(width - full, '.'), "] ");
+  return bar_and(numbers, done, progress.total.value_or(0), columns);
+}
+
+std::string progress_line(const session::CopyProgress& progress,
+                          double elapsed_s,
+                          unsigned columns) {
+  const double rate = elapsed_s > 0 ? static_cast<double>(progress.bytes) / elapsed_s : 0;
+  std::string numbers = size_text(progress.bytes);
+  if (progress.total > 0) numbers += text::cat("/", size_text(progress.total));
+  if (rate > 0) numbers += text::cat(", ", size_text(static_cast<std::uint64_t>(rate)), "/s");
+  if (rate > 0 && progress.total > progress.bytes) {
+    const auto left = static_cast<double>(progress.total - progress.bytes);
+    numbers += text::cat(", ", rough_time(left / rate), " left");
   }
-  line += numbers;
-  if (line.size() >= columns) line.resize(columns > 0 ? columns - 1 : 0);
-  return line;
+  return bar_and(numbers, progress.bytes, progress.total, columns);
 }
 
 ProgressBar::ProgressBar(bool is_wanted)
@@ -81,6 +118,19 @@ ProgressBar::ProgressBar(bool is_wanted)
       began_ns_(monotonic_ns()) {}
 
 void ProgressBar::show(const run::BatchProgress& progress) {
+  draw([&](double elapsed_s, unsigned columns) {
+    return progress_line(progress, elapsed_s, columns);
+  });
+}
+
+void ProgressBar::show(const session::CopyProgress& progress) {
+  draw([&](double elapsed_s, unsigned columns) {
+    return progress_line(progress, elapsed_s, columns);
+  });
+}
+
+void ProgressBar::draw(
+    const std::function<std::string(double elapsed_s, unsigned columns)>& line_for) {
   if (!is_on_) return;
   const std::int64_t now = monotonic_ns();
   if (is_drawn_ && now - drawn_ns_ < kDrawEveryNs) return;
@@ -89,7 +139,7 @@ void ProgressBar::show(const run::BatchProgress& progress) {
   const double elapsed_s = static_cast<double>(now - began_ns_) / kNsPerSecond;
   std::string line = text::cat(kToLineStart,
                                has_colour_ ? kDim : std::string_view(),
-                               progress_line(progress, elapsed_s, columns),
+                               line_for(elapsed_s, columns),
                                has_colour_ ? kPlain : std::string_view(),
                                kToLineEnd);
   (void)print_notice(line);

@@ -23,6 +23,7 @@ constexpr std::array kVerbs = {
     &kSessionStatsVerb,
     &kSessionWaitVerb,
     &kSessionKillVerb,
+    &kSessionCpVerb,
     &kSessionLogsVerb,
     &kSessionEventsVerb,
     &kSessionPauseVerb,

@@ -55,6 +55,7 @@ extern const Verb kSessionCheckpointVerb;
 extern const Verb kSessionCheckpointsVerb;
 extern const Verb kSessionRestoreVerb;
 extern const Verb kSessionForkVerb;
+extern const Verb kSessionCpVerb;
 extern const Verb kProfileLsVerb;
 extern const Verb kProfileShowVerb;
 extern const Verb kProfileCheckVerb;

@@ -25,6 +25,8 @@ _sbx_session_events='-f --follow --since --json -h --help'
 _sbx_session_start='-p --profile --isolation --label -e --env -w --workdir -v --mount --set
   --allow-outside -m --memory --pids --disk --cpus --output-limit --open-files --json -q --quiet
   -h --help'
+# verb: session cp
+_sbx_session_cp='--resume -q --quiet --no-start --json -h --help'
 # verb: session exec
 _sbx_session_exec='-i --stdin -t --tty -d --detach -e --env -w --workdir -u --user --timeout
   --no-start --json -h --help'

@@ -243,6 +243,14 @@ complete -c sbx -n '__sbx_at session start' -l open-files -x -d 'Open files of e
 complete -c sbx -n '__sbx_at session start' -l json -d 'Print one JSON object'
 complete -c sbx -n '__sbx_at session start' -s q -l quiet -d 'No warnings and no name'
 complete -c sbx -n '__sbx_at session start' -s h -l help -d 'Show help'
+# verb: session cp
+complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a cp -d 'Copy files into a session or out of it'
+complete -c sbx -n '__sbx_at session cp' -F -a '(__sbx_sessions | string replace -r \'$\' :)' -d 'Session'
+complete -c sbx -n '__sbx_at session cp' -l resume -d 'Go on with a copy that was interrupted'
+complete -c sbx -n '__sbx_at session cp' -s q -l quiet -d 'No progress bar'
+complete -c sbx -n '__sbx_at session cp' -l no-start -d 'Fail when the session is stopped'
+complete -c sbx -n '__sbx_at session cp' -l json -d 'Print one JSON object'
+complete -c sbx -n '__sbx_at session cp' -s h -l help -d 'Show help'
 # verb: session exec
 complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a exec -d 'Run a command in a session'
 complete -c sbx -n '__sbx_session_first exec' -x -a '(__sbx_sessions)'

@@ -138,7 +138,7 @@ Status work(const ipc::Files& request, image::TransferReport& report) {
   Status done = ready.ok() ? work(request, report) : std::move(ready);
   (void)::close(kStream);  // the other end need not wait for the report
   const bool is_ok = done.ok();
-  if (!is_ok) report.error = std::move(done).error();
+  if (!is_ok) report.fail(std::move(done).error());
   (void)sys::write_all(kReport, image::encode(report));
   ::_exit(is_ok ? 0 : 1);
 }

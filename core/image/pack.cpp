@@ -82,6 +82,7 @@ class Packer {
     if (request_.is_announcing_total) {
       SBX_TRY(walk(Pass::kCount));
       SBX_TRY(writer_.add_total(total_));
+      if (request_.progress != nullptr) request_.progress->total = total_;
     }
     SBX_TRY(walk(Pass::kWrite));
     return writer_.finish();

@@ -9,6 +9,7 @@
 
 #include "core/base/sys.h"
 #include "core/base/text.h"
+#include "core/image/transfer.h"
 
 namespace sbx::image {
 
@@ -124,7 +125,7 @@ Result<std::size_t> TarReader::some(std::span<std::byte> out) {
 Status TarReader::fill(std::span<std::byte> out) {
   while (!out.empty()) {
     SBX_ASSIGN(const std::size_t size, some(out));
-    if (size == 0) return Error(Errc::kProtocol, "the tar stream ended early");
+    if (size == 0) return Error(Errc::kProtocol, std::string(kStreamEndedEarly));
     out = out.subspan(size);
   }
   return {};
@@ -377,7 +378,7 @@ Result<std::size_t> TarReader::read(std::span<std::byte> buffer) {
   if (left_ == 0 || buffer.empty()) return std::size_t{0};
   const auto want = static_cast<std::size_t>(std::min<std::uint64_t>(left_, buffer.size()));
   SBX_ASSIGN(const std::size_t size, some(buffer.first(want)));
-  if (size == 0) return Error(Errc::kProtocol, "the tar stream ended early");
+  if (size == 0) return Error(Errc::kProtocol, std::string(kStreamEndedEarly));
   left_ -= size;
   return size;
 }

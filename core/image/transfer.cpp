@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <utility>
 
 #include "core/base/text.h"
@@ -82,14 +83,16 @@ Status read_note(Fields& fields, Note& note) {
   return {};
 }
 
-Status read_error(Fields& fields, std::optional<Error>& error) {
+Status read_error(Fields& fields, TransferReport& report) {
   SBX_ASSIGN(const std::uint64_t has_error, fields.number());
   if (has_error == 0) return {};
   SBX_ASSIGN(const std::uint64_t code, fields.number());
   if (code > static_cast<std::uint64_t>(Errc::kInternal)) return Fields::malformed();
+  SBX_ASSIGN(const std::uint64_t is_cut, fields.number());
   SBX_ASSIGN(const std::string_view message, fields.bytes());
   SBX_ASSIGN(const std::string_view hint, fields.bytes());
-  error = Error(static_cast<Errc>(code), std::string(message)).with_hint(std::string(hint));
+  report.is_cut = is_cut != 0;
+  report.error = Error(static_cast<Errc>(code), std::string(message)).with_hint(std::string(hint));
   return {};
 }
 
@@ -109,6 +112,11 @@ void TransferReport::note(NoteKind kind, std::string_view path) {
   if (note.paths.size() < kMaxNotePaths) note.paths.emplace_back(path);
 }
 
+void TransferReport::fail(Error why) {
+  is_cut = why.sys_errno() == EPIPE || why.message().ends_with(kStreamEndedEarly);
+  error = std::move(why);
+}
+
 std::string encode(const TransferReport& report) {
   std::string out;
   add(out, kMagic);
@@ -126,6 +134,7 @@ std::string encode(const TransferReport& report) {
   add(out, std::uint64_t{report.error.has_value() ? 1U : 0U});
   if (report.error.has_value()) {
     add(out, static_cast<std::uint64_t>(report.error->code()));
+    add(out, std::uint64_t{report.is_cut ? 1U : 0U});
     add(out, std::string_view(report.error->message()).substr(0, kMaxTarPath));
     add(out, std::string_view(report.error->hint()).substr(0, kMaxTarPath));
   }
@@ -144,7 +153,7 @@ Result<TransferReport> decode_report(std::string_view text) {
   for (Note& note : report.notes) {
     SBX_TRY(read_note(fields, note));
   }
-  SBX_TRY(read_error(fields, report.error));
+  SBX_TRY(read_error(fields, report));
   if (!fields.is_empty()) return Fields::malformed();
   return report;
 }

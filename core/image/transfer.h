@@ -50,8 +50,10 @@ struct TransferReport {
   std::uint64_t skipped = 0;  ///< files that were at the destination already
   std::array<Note, kNoteKinds> notes;
   std::optional<Error> error;  ///< what ended the copy early
+  bool is_cut = false;         ///< ... because the other end was gone: that one knows why
 
   void note(NoteKind kind, std::string_view path);
+  void fail(Error why);
 };
 
 /// Longest encoded report.
@@ -60,6 +62,9 @@ inline constexpr std::size_t kMaxReport = std::size_t{2} << 20U;
 std::string encode(const TransferReport& report);
 /// kProtocol when it is malformed; the other end of the pipe may be hostile.
 Result<TransferReport> decode_report(std::string_view text);
+
+/// How the error of a reader ends whose stream has no end mark.
+inline constexpr std::string_view kStreamEndedEarly = "the tar stream ended early";
 
 /// How far a copy is. Put it into memory that both processes share.
 struct TransferProgress {

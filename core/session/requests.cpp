@@ -8,6 +8,7 @@
 
 #include "core/base/sys.h"
 #include "core/base/text.h"
+#include "core/session/files_request.h"
 #include "core/session/look.h"
 #include "core/session/peer.h"
 
@@ -198,6 +199,8 @@ constexpr std::array kRows{
     RequestRow{"touch", touch},
     RequestRow{"hold", hold},
     RequestRow{"release", release},
+    RequestRow{"files", handle_files},
+    RequestRow{"files_stop", handle_files_stop},
 };
 
 }  // namespace

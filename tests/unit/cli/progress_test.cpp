@@ -21,6 +21,13 @@ TEST_CASE("progress: the line has a bar, numbers, a rate and the time that is le
         "[#######.......................] 50/200 done, 10 failed, 4 running, 5.0/s, 30s left");
 }
 
+TEST_CASE("progress: a copy shows bytes, and a bar when it knows how much will come") {
+  const sbx::session::CopyProgress half{std::uint64_t{512} << 20U, std::uint64_t{1} << 30U};
+  CHECK(progress_line(half, 4, 100) ==
+        "[###############...............] 512.0 MiB/1.0 GiB, 128.0 MiB/s, 4s left");
+  CHECK(progress_line(sbx::session::CopyProgress{12, 0}, 0, 100) == "12 B");
+}
+
 TEST_CASE("progress: results of an earlier run do not count for the rate") {
   BatchProgress progress;
   progress.counts = {.ok = 150, .earlier = 100};
