@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <ranges>
 
 #include "core/base/clock.h"
 #include "core/confine/backoff.h"
@@ -102,15 +101,15 @@ void Pause::continue_all() {
   is_on_ = false;
   const auto all = confine::list_processes(proc_.get());
   if (all.ok()) {
-    for (const pid_t pid : std::ranges::reverse_view(all.value())) {
-      if (pid == ::getpid()) continue;
+    std::for_each(all.value().rbegin(), all.value().rend(), [this](pid_t pid) {
+      if (pid == ::getpid()) return;
       const auto before = stopped_before_.find(pid);
       if (before != stopped_before_.end()) {
         const auto stat = confine::read_proc_stat(proc_.get(), pid);
-        if (stat && stat->start_time == before->second) continue;
+        if (stat && stat->start_time == before->second) return;
       }
       (void)::kill(pid, SIGCONT);
-    }
+    });
   }
   stopped_before_.clear();
   signalled_.clear();
