@@ -21,6 +21,12 @@ _sbx_batch='-j --jobs --results --resume --fail-fast --memory-total -q --quiet -
 _sbx_session_logs='-f --follow --since --stream --names --json -h --help'
 # verb: session events
 _sbx_session_events='-f --follow --since --json -h --help'
+# verb: session diff
+_sbx_session_diff='--since --stat --patch --json -h --help'
+# verb: session apply
+_sbx_session_apply='--dry-run --force -h --help'
+# verb: session export
+_sbx_session_export='-o --output --path -h --help'
 # verb: session start
 _sbx_session_start='-p --profile --isolation --label -e --env -w --workdir -v --mount --set
   --allow-outside -m --memory --pids --disk --cpus --output-limit --open-files --json -q --quiet

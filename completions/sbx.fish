@@ -223,6 +223,26 @@ complete -c sbx -n '__sbx_at session events' -s f -l follow -d 'Go on until the 
 complete -c sbx -n '__sbx_at session events' -l since -x -a '1m 10m 1h 1d' -d 'Only from then on'
 complete -c sbx -n '__sbx_at session events' -l json -d 'Print one JSON object a line'
 complete -c sbx -n '__sbx_at session events' -s h -l help -d 'Show help'
+# verb: session diff
+complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a diff -d 'List the files that changed'
+complete -c sbx -n '__sbx_session_first diff' -x -a '(__sbx_sessions)'
+complete -c sbx -n '__sbx_at session diff' -l since -x -a '(__sbx_session_tags)' -d 'Compare with this checkpoint'
+complete -c sbx -n '__sbx_at session diff' -l stat -d 'Count the lines added and deleted'
+complete -c sbx -n '__sbx_at session diff' -l patch -d 'Print the changes as git apply takes them'
+complete -c sbx -n '__sbx_at session diff' -l json -d 'Print one JSON object a line'
+complete -c sbx -n '__sbx_at session diff' -s h -l help -d 'Show help'
+# verb: session apply
+complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a apply -d 'Bring changes to the host'
+complete -c sbx -n '__sbx_session_first apply' -x -a '(__sbx_sessions)'
+complete -c sbx -n '__sbx_at session apply' -l dry-run -d 'Print what would be done'
+complete -c sbx -n '__sbx_at session apply' -l force -d 'Also write over changes of the host'
+complete -c sbx -n '__sbx_at session apply' -s h -l help -d 'Show help'
+# verb: session export
+complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a export -d 'Make an archive of the workspace'
+complete -c sbx -n '__sbx_session_first export' -x -a '(__sbx_sessions)'
+complete -c sbx -n '__sbx_at session export' -s o -l output -r -F -d 'Where to'
+complete -c sbx -n '__sbx_at session export' -l path -x -d 'What to export'
+complete -c sbx -n '__sbx_at session export' -s h -l help -d 'Show help'
 # verb: session start
 complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a start -d 'Make a session, or start a stopped one'
 complete -c sbx -n '__sbx_session_first start' -x -a '(__sbx_sessions)'

@@ -133,7 +133,7 @@ class Applier {
     const PlainRights rights;
     const bool is_dir = change.before.entry.is_dir();
     if (!is_dir) SBX_TRY(check(change, dir, name));
-    const Status removed = sys::unlinkat(dir, name, is_dir ? AT_REMOVEDIR : 0);
+    Status removed = sys::unlinkat(dir, name, is_dir ? AT_REMOVEDIR : 0);
     if (!removed.ok() && removed.error().sys_errno() == ENOTEMPTY) {
       return Error(Errc::kDenied, "is not empty on the host");
     }
@@ -148,7 +148,7 @@ class Applier {
         const UniqueFd from,
         request_.after->open_dir(MergedTree::enter(change.after.parent, change.after.entry)));
     const PlainRights rights;
-    const Status made = sys::mkdirat(dir, name, S_IRWXU);
+    Status made = sys::mkdirat(dir, name, S_IRWXU);
     if (!made.ok() && made.error().code() != Errc::kExists) return made;
     SBX_ASSIGN(const UniqueFd to, open_entry(dir, name, O_RDONLY | O_DIRECTORY));
     SBX_TRY(set_attributes(from.get(), to.get()));
@@ -200,7 +200,7 @@ class Applier {
       SBX_TRY(check(change, dir, name));
       return sys::renameat(scratch_, kTemp, dir, name);
     }
-    const Status renamed = sys::renameat(scratch_, kTemp, dir, name, RENAME_NOREPLACE);
+    Status renamed = sys::renameat(scratch_, kTemp, dir, name, RENAME_NOREPLACE);
     if (!renamed.ok() && renamed.error().sys_errno() == EEXIST) return changed_meanwhile();
     return renamed;
   }
