@@ -204,8 +204,8 @@ Result<ThrowawayLayer> ThrowawayLayer::make(const std::string& state_dir) {
     SBX_ASSIGN(fs::TempDir dir, fs::TempDir::create(parent, "run-"));
     if (::flock(dir.fd(), LOCK_SH | LOCK_NB) != 0) continue;
     SBX_ASSIGN(const struct stat info, sys::fstat(dir.fd()));
-    if (info.st_nlink != 0)
-      return ThrowawayLayer(std::move(dir));  // else gc took it for a leftover
+    // Else gc took it for a leftover.
+    if (info.st_nlink != 0) return ThrowawayLayer(std::move(dir));
   }
   return Error(Errc::kTimeout, text::cat("somebody removes all that is made in ", parent));
 }
