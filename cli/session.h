@@ -22,6 +22,7 @@ inline constexpr Words kOneSession{.min = 1, .max = 1, .name = "NAME"};
 inline constexpr Flag kNoStartFlag{.name = "no-start",
                                    .help = "Fail at once when the session is stopped or paused"};
 inline constexpr Flag kJsonFlag{.name = "json", .help = "Print one JSON object"};
+inline constexpr Flag kJsonLinesFlag{.name = "json", .help = "Print one JSON object a line"};
 
 /// The session is alive, a stopped one is started unless --no-start was given.
 Result<session::Record> alive(const session::Store& store,

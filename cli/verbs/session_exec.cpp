@@ -116,25 +116,33 @@ int show(const std::string& name, const session::ExecResult& result, const Invoc
   return record.exit_status;
 }
 
+int refused(const Invocation& given, const Error& error) {
+  if (given.has("json")) {
+    (void)print(session::refused_json(given.words()[0], error) + "\n");
+  }
+  return failed(error);
+}
+
 int run_in(const Invocation& given, const session::ExecOptions& options) {
   run::settle_signals();
   const std::string& name = given.words()[0];
   Result<session::Store> store = open_sessions();
-  if (!store.ok()) return failed(store.error());
+  if (!store.ok()) return refused(given, store.error());
   Result<Connected> connected = connect(store.value(), given, name);
-  if (!connected.ok()) return failed(connected.error());
+  if (!connected.ok()) return refused(given, connected.error());
   Result<session::ExecResult> result = session::run_exec(connected.value().client, options);
-  if (!result.ok()) return failed(result.error());
+  if (!result.ok()) return refused(given, result.error());
   return show(name, result.value(), given);
 }
 
 int exec(const Invocation& given) {
   if (given.rest().empty() || given.rest()[0].empty()) {
-    return failed(Error(Errc::kUsage, "no command behind --")
-                      .with_hint("for example: sbx session exec NAME -- ls -l"));
+    return refused(given,
+                   Error(Errc::kUsage, "no command behind --")
+                       .with_hint("for example: sbx session exec NAME -- ls -l"));
   }
   Result<session::ExecOptions> options = options_of(given);
-  if (!options.ok()) return failed(options.error());
+  if (!options.ok()) return refused(given, options.error());
   return run_in(given, options.value());
 }
 

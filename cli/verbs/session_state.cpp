@@ -8,19 +8,34 @@
 #include "cli/verbs.h"
 #include "core/base/text.h"
 #include "core/base/units.h"
+#include "core/session/report.h"
 
 namespace sbx::cli {
 namespace {
 
 constexpr Words kSessions{.min = 1, .max = 1000, .name = "NAME"};
 
-Status call(const session::Store& store, const std::string& name, std::string_view op) {
-  SBX_ASSIGN(Connected connected, connect_alive(store, name));
-  SBX_ASSIGN(const session::Frame answer, connected.client.call(session::Fields(op)));
-  return {};
+constexpr std::array kJsonOnly = {kJsonLinesFlag};
+
+/// With --json the session as it is now.
+Status show(const session::Store& store, const std::string& name, const Invocation& given) {
+  if (!given.has("json")) return {};
+  SBX_ASSIGN(const session::Listing now, store.look(name));
+  return print(session::listing_json(now) + "\n");
 }
 
-constexpr std::array<std::string_view, 1> kPauseUsage = {"sbx session pause NAME..."};
+Status call(const session::Store& store,
+            const std::string& name,
+            const Invocation& given,
+            std::string_view op) {
+  {
+    SBX_ASSIGN(Connected connected, connect_alive(store, name));
+    SBX_TRY(connected.client.call(session::Fields(op)));
+  }
+  return show(store, name, given);
+}
+
+constexpr std::array<std::string_view, 1> kPauseUsage = {"sbx session pause NAME... [--json]"};
 constexpr std::string_view kPauseDetails =
     "Every process of the session stands still, with its memory kept, and uses no processor time. "
     "Programs in flight, the commands that wait for them and their time limits stand still as "
@@ -32,12 +47,12 @@ constexpr std::array kPauseExamples = {
 
 int pause(const Invocation& given) {
   return for_each_session(
-      given, [](const session::Store& store, const std::string& name, const Invocation&) {
-        return call(store, name, "pause");
+      given, [](const session::Store& store, const std::string& name, const Invocation& all) {
+        return call(store, name, all, "pause");
       });
 }
 
-constexpr std::array<std::string_view, 1> kResumeUsage = {"sbx session resume NAME..."};
+constexpr std::array<std::string_view, 1> kResumeUsage = {"sbx session resume NAME... [--json]"};
 constexpr std::string_view kResumeDetails =
     "A paused session goes on where it stood. One that runs is left as it is.";
 constexpr std::array kResumeExamples = {
@@ -46,12 +61,12 @@ constexpr std::array kResumeExamples = {
 
 int resume(const Invocation& given) {
   return for_each_session(
-      given, [](const session::Store& store, const std::string& name, const Invocation&) {
-        return call(store, name, "resume");
+      given, [](const session::Store& store, const std::string& name, const Invocation& all) {
+        return call(store, name, all, "resume");
       });
 }
 
-constexpr std::array<std::string_view, 1> kTouchUsage = {"sbx session touch NAME..."};
+constexpr std::array<std::string_view, 1> kTouchUsage = {"sbx session touch NAME... [--json]"};
 constexpr std::string_view kTouchDetails =
     "The session counts as used now: session.idle_pause and session.ttl begin anew.";
 constexpr std::array kTouchExamples = {
@@ -60,18 +75,20 @@ constexpr std::array kTouchExamples = {
 
 int touch(const Invocation& given) {
   return for_each_session(
-      given, [](const session::Store& store, const std::string& name, const Invocation&) {
-        return call(store, name, "touch");
+      given, [](const session::Store& store, const std::string& name, const Invocation& all) {
+        return call(store, name, all, "touch");
       });
 }
 
-constexpr std::array<std::string_view, 1> kStopUsage = {"sbx session stop NAME... [--time TIME]"};
+constexpr std::array<std::string_view, 1> kStopUsage = {
+    "sbx session stop NAME... [--time TIME] [--json]"};
 constexpr std::string_view kStopDetails =
     "Every process gets SIGTERM and, after the time, SIGKILL. Files are kept and flushed to the "
     "disk; processes, /tmp and /dev/shm are gone. A stopped session is left as it is. A session "
     "whose supervisor does not answer is ended all the same.";
 constexpr std::array kStopFlags = {
     Flag{'\0', "time", "TIME", "What programs get to end by themselves (default 5s)"},
+    kJsonLinesFlag,
 };
 constexpr std::array kStopExamples = {
     Example{"sbx session stop web", "files stay, processes go"},
@@ -85,19 +102,20 @@ Status stop_one(const session::Store& store, const std::string& name, const Invo
     grace = parsed.value();
   }
   SBX_TRY(session::stop(store, name, grace));
-  return {};
+  return show(store, name, given);
 }
 
 int stop(const Invocation& given) {
   return for_each_session(given, stop_one);
 }
 
-constexpr std::array<std::string_view, 1> kRmUsage = {"sbx session rm NAME... [-f]"};
+constexpr std::array<std::string_view, 1> kRmUsage = {"sbx session rm NAME... [-f] [--json]"};
 constexpr std::string_view kRmDetails =
     "Removes sessions with their files, checkpoints and logs; what other sessions share stays. One "
     "that runs is refused without -f. Needs no free space on the disk.";
 constexpr std::array kRmFlags = {
     Flag{'f', "force", "", "Also one that runs: its processes are killed"},
+    kJsonLinesFlag,
 };
 constexpr std::array kRmExamples = {
     Example{"sbx session rm -f web", "all of it"},
@@ -119,6 +137,7 @@ constexpr Verb kSessionPauseVerb = {
     .summary = "Let everything in a session stand still",
     .usage = kPauseUsage,
     .details = kPauseDetails,
+    .flags = kJsonOnly,
     .words = kSessions,
     .examples = kPauseExamples,
     .run = pause,
@@ -129,6 +148,7 @@ constexpr Verb kSessionResumeVerb = {
     .summary = "Let a paused session go on",
     .usage = kResumeUsage,
     .details = kResumeDetails,
+    .flags = kJsonOnly,
     .words = kSessions,
     .examples = kResumeExamples,
     .run = resume,
@@ -139,6 +159,7 @@ constexpr Verb kSessionTouchVerb = {
     .summary = "Say that a session is still in use",
     .usage = kTouchUsage,
     .details = kTouchDetails,
+    .flags = kJsonOnly,
     .words = kSessions,
     .examples = kTouchExamples,
     .run = touch,

@@ -86,13 +86,15 @@ int wait(const Invocation& given) {
   return record.value().exit_status;
 }
 
-constexpr std::array<std::string_view, 1> kKillUsage = {"sbx session kill NAME [EXEC] [-s SIGNAL]"};
+constexpr std::array<std::string_view, 1> kKillUsage = {
+    "sbx session kill NAME [EXEC] [-s SIGNAL] [--json]"};
 constexpr std::string_view kKillDetails =
     "Sends a signal (SIGTERM unless -s says otherwise) to one program with what it started, or, "
-    "without EXEC, to every process of the session. A paused session stays paused: only SIGKILL "
-    "acts at once, other signals when it goes on.";
+    "without EXEC, to every process of the session. A paused session stays paused: SIGKILL acts at "
+    "once, other signals when it goes on.";
 constexpr std::array kKillFlags = {
     Flag{'s', "signal", "SIGNAL", "TERM, KILL, HUP, INT, USR1 ... or a number"},
+    kJsonFlag,
 };
 constexpr std::array kKillExamples = {
     Example{"sbx session kill web 3", "ask program 3 to end"},
@@ -125,8 +127,16 @@ Status kill_in(const Invocation& given) {
   }
   SBX_ASSIGN(const session::Store store, open_sessions());
   SBX_ASSIGN(Connected connected, connect_alive(store, given.words()[0]));
+  const std::int64_t exec = fields.number("exec");
   SBX_TRY(connected.client.call(std::move(fields)));
-  return {};
+  if (!given.has("json")) return {};
+  return print(text::cat(R"({"schema":1,"session":)",
+                         json_string(given.words()[0]),
+                         R"(,"exec":)",
+                         exec == 0 ? "null" : std::to_string(exec),
+                         R"(,"signal":)",
+                         json_string(supervise::signal_name(signo)),
+                         "}\n"));
 }
 
 int kill(const Invocation& given) {

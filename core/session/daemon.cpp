@@ -81,7 +81,6 @@ Daemon::~Daemon() {
 
 Status Daemon::start() {
   SBX_TRY(take_life());
-  if (has_crashed_before()) note(EventKind::kCrashed, {{"reason", "found at the next start"}});
   SBX_TRY(write_run_file(RunState::kRunning, {}));
   SBX_TRY(listen());
   Status launched = launch();
@@ -102,8 +101,10 @@ Status Daemon::take_life() {
   SBX_ASSIGN(execs_dir_, open_execs(dir_.get()));
   SBX_ASSIGN(EventLog events, EventLog::open(dir_.get()));
   events_.emplace(std::move(events));
+  const bool has_crashed = has_crashed_before();
   SBX_ASSIGN(LifeLock lock, LifeLock::take(dir_.get()));
   life_lock_.emplace(std::move(lock));
+  if (has_crashed) note(EventKind::kCrashed, {{"reason", "found at the next start"}});
   SBX_ASSIGN(life_.supervisor, confine::identity_of(::getpid()));
   life_.protocol = kControlProtocol;
   life_.version = SBX_VERSION;
@@ -120,12 +121,16 @@ Status Daemon::take_life() {
 }
 
 /// Whether the supervisor before us was killed, or the machine stopped.
+/// Of the last start; asked before our own words are in the life file.
 bool Daemon::has_crashed_before() const {
   constexpr Bytes kLongest{std::uint64_t{64} << 10U};
   const auto text = fs::read_file_at(dir_.get(), "run.json", kLongest);
   if (!text.ok()) return false;
   const auto before = parse_run_file(text.value());
-  return before.ok() && before.value().state == RunState::kRunning;
+  if (!before.ok() || before.value().state != RunState::kRunning) return false;
+  std::optional<Life> last;
+  (void)look_at_life(dir_.get(), &last);
+  return !last.has_value() || last->state != LifeState::kEnded;
 }
 
 Status Daemon::listen() {
@@ -434,6 +439,7 @@ void Daemon::finish_stop() {
     (void)::syncfs(layer.value().get());
   }
   (void)write_run_file(RunState::kStopped, stop_reason_);
+  if (!broken_.has_value()) set_state(LifeState::kEnded);
   note(broken_.has_value() ? EventKind::kCrashed : EventKind::kStopped, {{"reason", stop_reason_}});
   // Clients get what their programs wrote, if they take it.
   constexpr Millis kLastDrain{1000};

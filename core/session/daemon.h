@@ -66,7 +66,9 @@ class Daemon {
   const profile::Profile& profile() const { return request_.profile; }
   const std::string& state_dir() const { return request_.state_dir; }
   bool is_paused() const { return life_.state == LifeState::kPaused; }
-  bool is_ending() const { return life_.state == LifeState::kEnding; }
+  bool is_ending() const {
+    return life_.state == LifeState::kEnding || life_.state == LifeState::kEnded;
+  }
   const Life& life() const { return life_; }
 
   /// Starts a program. `on_stdin` as in Execution::start.

@@ -33,14 +33,19 @@ std::string_view word(LifeState state) {
     case LifeState::kPaused:
       return "paused";
     case LifeState::kEnding:
+      return "ending";
+    case LifeState::kEnded:
       break;
   }
-  return "ending";
+  return "ended";
 }
 
 std::optional<LifeState> state_of(std::string_view text) {
-  for (const LifeState each :
-       {LifeState::kStarting, LifeState::kRunning, LifeState::kPaused, LifeState::kEnding}) {
+  for (const LifeState each : {LifeState::kStarting,
+                               LifeState::kRunning,
+                               LifeState::kPaused,
+                               LifeState::kEnding,
+                               LifeState::kEnded}) {
     if (word(each) == text) return each;
   }
   return std::nullopt;

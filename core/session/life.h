@@ -16,7 +16,9 @@
 
 namespace sbx::session {
 
-enum class LifeState : std::uint8_t { kStarting, kRunning, kPaused, kEnding };
+/// kEnded is written last of all, in place: it tells a clean end from a crash even where a full
+/// disk kept run.json from being written.
+enum class LifeState : std::uint8_t { kStarting, kRunning, kPaused, kEnding, kEnded };
 
 struct Life {
   confine::ProcessIdentity supervisor;

@@ -28,6 +28,7 @@ namespace sbx::session {
 namespace {
 
 constexpr Millis kEndPatience{10'000};
+constexpr Millis kShortPatience{1500};
 constexpr std::size_t kIdLength = 10;
 
 std::string made_up_name() {
@@ -100,7 +101,9 @@ bool ask_to_stop(const Store& store, const Record& record, Millis grace) {
   Fields fields("stop");
   fields.set("grace_ms", grace.v);
   if (!client.value().send(std::move(fields)).ok()) return false;
-  const auto closed = client.value().wait_for_close({grace.v + kEndPatience.v});
+  // Whoever wants no grace is about to remove it all: not much is waited for.
+  const Millis patience = grace.v == 0 ? kShortPatience : kEndPatience;
+  const auto closed = client.value().wait_for_close({grace.v + patience.v});
   return closed.ok() && closed.value();
 }
 

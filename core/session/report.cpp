@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/clock.h"
+#include "core/base/exit_code.h"
 #include "core/base/text.h"
 #include "core/run/state_json.h"
 
@@ -25,6 +26,10 @@ Json time_json(std::int64_t realtime) {
 
 Json text_or_null(const std::string& text) {
   return text.empty() ? Json(nullptr) : Json(text);
+}
+
+Json error_json(const Error& error) {
+  return {{"code", name(error.code())}, {"message", error.message()}, {"fix", error.hint()}};
 }
 
 Json checkpoint_object(const Checkpoint& checkpoint) {
@@ -59,7 +64,8 @@ Json exec_object(const std::string& session, const ExecRecord& record) {
           {"exit_status", has_ended ? Json(record.exit_status) : Json(nullptr)},
           {"exit_code", record.exit_code ? Json(*record.exit_code) : Json(nullptr)},
           {"signal", text_or_null(record.signal)},
-          {"error", text_or_null(record.error)},
+          {"error",
+           record.error.empty() ? Json(nullptr) : error_json(Error(Errc::kSystem, record.error))},
           {"stdout_bytes", record.out_bytes},
           {"stderr_bytes", record.err_bytes},
           {"truncated", record.truncated}};
@@ -116,6 +122,19 @@ std::string exec_json(const std::string& session, const ExecResult& result) {
   json["stderr"] = is_text ? std::string(err) : text::base64(result.err);
   json["truncated"] = result.record.truncated || result.out_truncated || result.err_truncated;
   json["encoding"] = is_text ? "utf-8" : "base64";
+  return run::dump_line(json);
+}
+
+std::string refused_json(const std::string& session, const Error& error) {
+  const bool is_usage = error.code() == Errc::kUsage || error.code() == Errc::kNotFound;
+  const Json json{{"schema", kSchema},
+                  {"session", session},
+                  {"exec", nullptr},
+                  {"cause", is_usage ? "usage" : "sandbox_error"},
+                  {"exit_status", is_usage ? kExitUsage : kExitSandbox},
+                  {"exit_code", nullptr},
+                  {"signal", nullptr},
+                  {"error", error_json(error)}};
   return run::dump_line(json);
 }
 

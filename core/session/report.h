@@ -16,6 +16,8 @@ std::string listing_json(const Listing& listing);
 std::string exec_json(const std::string& session, const ExecResult& result);
 /// One line for a program alone, without output.
 std::string exec_json(const std::string& session, const ExecRecord& record);
+/// One line for a program that could not be asked for at all.
+std::string refused_json(const std::string& session, const Error& error);
 std::string checkpoint_json(const std::string& session, const Checkpoint& checkpoint);
 
 }  // namespace sbx::session

@@ -87,6 +87,7 @@ SessionState state_of(const std::optional<Life>& life, const RunFile& run) {
     case LifeState::kPaused:
       return SessionState::kPaused;
     case LifeState::kEnding:
+    case LifeState::kEnded:
       break;
   }
   return SessionState::kEnding;
@@ -95,7 +96,8 @@ SessionState state_of(const std::optional<Life>& life, const RunFile& run) {
 Result<Listing> look_at(int dir, const std::string& session) {
   Listing listing;
   listing.record.name = session;
-  SBX_ASSIGN(listing.life, look_at_life(dir));
+  std::optional<Life> last;
+  SBX_ASSIGN(listing.life, look_at_life(dir, &last));
   auto record = read_record(dir);
   if (record.ok()) {
     listing.record = std::move(record).value();
@@ -107,6 +109,11 @@ Result<Listing> look_at(int dir, const std::string& session) {
   if (run_text.ok()) {
     auto run = parse_run_file(run_text.value());
     if (run.ok()) listing.run = std::move(run).value();
+  }
+  if (last.has_value() && last->state == LifeState::kEnded &&
+      listing.run.state == RunState::kRunning) {
+    listing.run.state = RunState::kStopped;
+    listing.run.reason = "stopped";
   }
   listing.state = state_of(listing.life, listing.run);
   return listing;
