@@ -49,17 +49,17 @@ _sbx_session_stats='-w --watch --json -h --help'
 # verb: session wait
 _sbx_session_wait='--json -h --help'
 # verb: session kill
-_sbx_session_kill='-s --signal -h --help'
+_sbx_session_kill='-s --signal --json -h --help'
 # verb: session pause
-_sbx_session_pause='-h --help'
+_sbx_session_pause='--json -h --help'
 # verb: session resume
-_sbx_session_resume='-h --help'
+_sbx_session_resume='--json -h --help'
 # verb: session touch
-_sbx_session_touch='-h --help'
+_sbx_session_touch='--json -h --help'
 # verb: session stop
-_sbx_session_stop='--time -h --help'
+_sbx_session_stop='--time --json -h --help'
 # verb: session rm
-_sbx_session_rm='-f --force -h --help'
+_sbx_session_rm='-f --force --json -h --help'
 # verb: session checkpoint
 _sbx_session_checkpoint='--json -h --help'
 # verb: session checkpoints

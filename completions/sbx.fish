@@ -325,28 +325,34 @@ complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a kill -d 'Send a sign
 complete -c sbx -n '__sbx_session_first kill' -x -a '(__sbx_sessions)'
 complete -c sbx -n '__sbx_session_more kill' -x -a '(__sbx_session_execs)'
 complete -c sbx -n '__sbx_at session kill' -s s -l signal -x -a 'TERM KILL INT HUP QUIT USR1 USR2 STOP CONT' -d 'Signal'
+complete -c sbx -n '__sbx_at session kill' -l json -d 'Print JSON'
 complete -c sbx -n '__sbx_at session kill' -s h -l help -d 'Show help'
 # verb: session pause
 complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a pause -d 'Freeze the programs of sessions'
 complete -c sbx -n '__sbx_at session pause' -x -a '(__sbx_sessions)'
+complete -c sbx -n '__sbx_at session pause' -l json -d 'Print JSON'
 complete -c sbx -n '__sbx_at session pause' -s h -l help -d 'Show help'
 # verb: session resume
 complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a resume -d 'Let them go on'
 complete -c sbx -n '__sbx_at session resume' -x -a '(__sbx_sessions)'
+complete -c sbx -n '__sbx_at session resume' -l json -d 'Print JSON'
 complete -c sbx -n '__sbx_at session resume' -s h -l help -d 'Show help'
 # verb: session touch
 complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a touch -d 'Count as use of sessions'
 complete -c sbx -n '__sbx_at session touch' -x -a '(__sbx_sessions)'
+complete -c sbx -n '__sbx_at session touch' -l json -d 'Print JSON'
 complete -c sbx -n '__sbx_at session touch' -s h -l help -d 'Show help'
 # verb: session stop
 complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a stop -d 'End what runs and keep the files'
 complete -c sbx -n '__sbx_at session stop' -x -a '(__sbx_sessions)'
 complete -c sbx -n '__sbx_at session stop' -l time -x -a '10s 30s 1m 5m 1h unlimited' -d 'What programs get to end by themselves'
+complete -c sbx -n '__sbx_at session stop' -l json -d 'Print JSON'
 complete -c sbx -n '__sbx_at session stop' -s h -l help -d 'Show help'
 # verb: session rm
 complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a rm -d 'Remove sessions and their files'
 complete -c sbx -n '__sbx_at session rm' -x -a '(__sbx_sessions)'
 complete -c sbx -n '__sbx_at session rm' -s f -l force -d 'Also one that runs'
+complete -c sbx -n '__sbx_at session rm' -l json -d 'Print JSON'
 complete -c sbx -n '__sbx_at session rm' -s h -l help -d 'Show help'
 # verb: session checkpoint
 complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a checkpoint -d 'Keep the present state under a tag'
