@@ -118,7 +118,7 @@ TEST_CASE("completions in fish: verbs, flags, profiles, keys, files, and the pro
       {"sbx r", "run\nruns\n"},
       {"sbx runs sh", "show\n"},
       {"sbx run --on-overlap w", "wait\n"},
-      {"sbx session sta", "start\n"},
+      {"sbx session star", "start\n"},
       {"sbx session show w", "web\nwide\n"},
       {"sbx session logs w", "web\nwide\n"},
       {"sbx session logs web 1", "1\n12\n"},
