@@ -36,16 +36,17 @@ class Stack {
   Result<std::vector<UniqueFd>> open(const std::string& part,
                                      std::vector<std::int64_t>* since) const {
     std::vector<UniqueFd> opened;
-    for (auto id = ids_.rbegin(); id != ids_.rend(); ++id) {
-      Result<UniqueFd> dir = workspace::open_layer(layers_, *id, part);
+    const std::vector<std::string> highest_first(ids_.rbegin(), ids_.rend());
+    for (const std::string& id : highest_first) {
+      Result<UniqueFd> dir = workspace::open_layer(layers_, id, part);
       if (!dir.ok()) {
         // A layer without this part is no failure; a layer that is gone is.
-        SBX_ASSIGN([[maybe_unused]] const UniqueFd whole, workspace::open_layer(layers_, *id));
+        SBX_ASSIGN([[maybe_unused]] const UniqueFd whole, workspace::open_layer(layers_, id));
         if (dir.error().code() != Errc::kNotFound) return std::move(dir).error();
         continue;
       }
       opened.push_back(std::move(dir).value());
-      if (since != nullptr) since->push_back(workspace::layer_since(layers_, *id));
+      if (since != nullptr) since->push_back(workspace::layer_since(layers_, id));
     }
     return opened;
   }

@@ -139,8 +139,9 @@ Result<MergedTree> open_part(int layers,
                              std::span<const std::string> ids,
                              const std::string& part) {
   std::vector<UniqueFd> stack;
-  for (auto id = ids.rbegin(); id != ids.rend(); ++id) {
-    Result<UniqueFd> dir = open_layer(layers, *id, part);
+  const std::vector<std::string> highest_first(ids.rbegin(), ids.rend());
+  for (const std::string& id : highest_first) {
+    Result<UniqueFd> dir = open_layer(layers, id, part);
     if (!dir.ok() && dir.error().code() == Errc::kNotFound) continue;
     if (!dir.ok()) return std::move(dir).error();
     stack.push_back(std::move(dir).value());

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <span>
 #include <unordered_map>
+#include <utility>
 
 #include "core/base/text.h"
 
@@ -117,6 +118,85 @@ std::string range(std::size_t begin, std::size_t count) {
   return text::cat(count == 0 ? begin : begin + 1, ",", count);
 }
 
+/// Walks both texts side by side and writes the edits with their context.
+class HunkWriter {
+ public:
+  HunkWriter(const std::vector<std::string_view>& before,
+             const std::vector<std::string_view>& after,
+             const LineDiff& diff)
+      : before_(before), after_(after), diff_(diff) {}
+
+  std::string run() {
+    while (!is_end(0)) {
+      if (is_edit(0)) {
+        write_hunk();
+      } else {
+        ++i_;
+        ++j_;
+      }
+    }
+    return std::move(out_);
+  }
+
+ private:
+  static constexpr std::size_t kContext = 3;
+
+  /// Whether both texts are over `ahead` lines from here.
+  bool is_end(std::size_t ahead) const {
+    return i_ + ahead >= before_.size() && j_ + ahead >= after_.size();
+  }
+  bool is_edit(std::size_t ahead) const {
+    return (i_ + ahead < before_.size() && diff_.deleted[i_ + ahead]) ||
+           (j_ + ahead < after_.size() && diff_.added[j_ + ahead]);
+  }
+
+  void write_hunk() {
+    const std::size_t lead = std::min({kContext, i_, j_});
+    const std::size_t first_i = i_ - lead;
+    const std::size_t first_j = j_ - lead;
+    body_.clear();
+    for (std::size_t k = first_i; k < i_; ++k) {
+      append_line(body_, ' ', before_[k]);
+    }
+    while (!is_end(0) && write_some()) {
+    }
+    out_ += text::cat("@@ -", range(first_i, i_ - first_i), " +", range(first_j, j_ - first_j));
+    out_ += " @@\n";
+    out_ += body_;
+  }
+
+  /// One edited line, or the equal ones up to the next edit; false when the hunk ends there.
+  bool write_some() {
+    if (i_ < before_.size() && diff_.deleted[i_]) {
+      append_line(body_, '-', before_[i_++]);
+      return true;
+    }
+    if (j_ < after_.size() && diff_.added[j_]) {
+      append_line(body_, '+', after_[j_++]);
+      return true;
+    }
+    std::size_t run = 0;
+    while (run <= 2 * kContext && i_ + run < before_.size() && !is_edit(run)) {
+      ++run;
+    }
+    const bool goes_on = !is_end(run) && run <= 2 * kContext;
+    const std::size_t take = goes_on ? run : std::min(run, kContext);
+    for (std::size_t k = 0; k < take; ++k) {
+      append_line(body_, ' ', before_[i_++]);
+      ++j_;
+    }
+    return goes_on;
+  }
+
+  const std::vector<std::string_view>& before_;
+  const std::vector<std::string_view>& after_;
+  const LineDiff& diff_;
+  std::size_t i_ = 0;  // the next line of each text
+  std::size_t j_ = 0;
+  std::string body_;
+  std::string out_;
+};
+
 }  // namespace
 
 std::vector<std::string_view> lines_of(std::string_view text) {
@@ -167,57 +247,7 @@ LineCount count_lines(const LineDiff& diff) {
 std::string unified_hunks(const std::vector<std::string_view>& before,
                           const std::vector<std::string_view>& after,
                           const LineDiff& diff) {
-  constexpr std::size_t kContext = 3;
-  std::string out;
-  std::size_t i = 0;  // the next line of each text
-  std::size_t j = 0;
-  const auto is_edit = [&](std::size_t x, std::size_t y) {
-    return (x < before.size() && diff.deleted[x]) || (y < after.size() && diff.added[y]);
-  };
-  while (i < before.size() || j < after.size()) {
-    if (!is_edit(i, j)) {
-      ++i;
-      ++j;
-      continue;
-    }
-    const std::size_t lead = std::min({kContext, i, j});
-    const std::size_t first_i = i - lead;
-    const std::size_t first_j = j - lead;
-    std::string body;
-    for (std::size_t k = first_i; k < i; ++k) {
-      append_line(body, ' ', before[k]);
-    }
-    std::size_t end_i = i;  // after the last line that is in the hunk
-    std::size_t end_j = j;
-    while (i < before.size() || j < after.size()) {
-      if (i < before.size() && diff.deleted[i]) {
-        append_line(body, '-', before[i++]);
-      } else if (j < after.size() && diff.added[j]) {
-        append_line(body, '+', after[j++]);
-      } else {
-        // Equal lines: the hunk goes on when the next edit is near.
-        std::size_t run = 0;
-        while (run <= 2 * kContext && i + run < before.size() && !is_edit(i + run, j + run)) {
-          ++run;
-        }
-        const bool is_end = i + run >= before.size() && j + run >= after.size();
-        const bool has_more = !is_end && run <= 2 * kContext;
-        const std::size_t take = has_more ? run : std::min(run, kContext);
-        for (std::size_t k = 0; k < take; ++k) {
-          append_line(body, ' ', before[i++]);
-          ++j;
-        }
-        if (!has_more) break;
-      }
-    }
-    end_i = i;
-    end_j = j;
-    out +=
-        text::cat("@@ -", range(first_i, end_i - first_i), " +", range(first_j, end_j - first_j));
-    out += " @@\n";
-    out += body;
-  }
-  return out;
+  return HunkWriter(before, after, diff).run();
 }
 
 }  // namespace sbx::workspace

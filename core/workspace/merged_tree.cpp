@@ -104,8 +104,8 @@ Result<std::vector<std::string>> MergedTree::stored_names(const MergedDir& dir, 
         names.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   }
   std::ranges::sort(names);
-  const auto rest = std::ranges::unique(names);
-  names.erase(rest.begin(), rest.end());
+  // std::ranges::unique gives a subrange, which clang 14 cannot compile with this library.
+  names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
 }
 
