@@ -423,7 +423,11 @@ void Daemon::stop(std::string reason, Millis grace) {
 void Daemon::look_if_all_ended() {
   if (is_over_) return look_if_told();
   const auto left = supervisor_->processes();
-  if (left.ok() && left.value().empty()) return finish_stop();
+  // How the last ones ended may still be on its way to us.
+  const bool are_told = std::all_of(executions_.begin(), executions_.end(), [](const auto& each) {
+    return each.second->is_main_over();
+  });
+  if (left.ok() && left.value().empty() && are_told) return finish_stop();
   constexpr Millis kAgain{10};
   look_again_ = loop_.add_timer(kAgain, [this] { look_if_all_ended(); });
 }

@@ -63,6 +63,8 @@ class Execution {
   std::uint32_t id() const { return record_.id; }
   const ExecRecord& record() const { return record_; }
   bool has_ended() const { return record_.state == ExecState::kEnded; }
+  /// The main process has ended; what its pipes hold may be on its way to the client still.
+  bool is_main_over() const { return is_main_over_; }
   bool is_detached() const { return request_.is_detached; }
   const std::string& service() const { return request_.service; }
   /// Valid once has_ended().
