@@ -369,8 +369,9 @@ Status TarReader::read_holes(const tar::Header& header, const Extended& extended
   }
   if (entry.size > kMaxSize) return malformed("a size is too large");
   SBX_TRY(check_extents(entry));
-  if (entry.stored_size() != left_)
+  if (entry.stored_size() != left_) {
     return malformed("a map of holes that does not fit its content");
+  }
   return {};
 }
 
