@@ -7,6 +7,7 @@
 #include "cli/output.h"
 #include "core/base/text.h"
 #include "core/base/units.h"
+#include "core/session/reach.h"
 
 namespace sbx::cli {
 
@@ -29,9 +30,11 @@ Result<session::Record> alive(const session::Store& store,
 Result<Connected> connect(const session::Store& store,
                           const Invocation& given,
                           const std::string& name) {
-  SBX_ASSIGN(session::Record record, alive(store, given, name));
-  SBX_ASSIGN(session::Client client, session::Client::connect(store, record));
-  return Connected{std::move(record), std::move(client)};
+  const auto when =
+      given.has("no-start") ? session::WhenStopped::kRefuse : session::WhenStopped::kStart;
+  SBX_ASSIGN(session::Reached reached,
+             session::reach(store, name, when, profile::process_env, print_warning));
+  return Connected{std::move(reached.record), std::move(reached.client)};
 }
 
 Result<Connected> connect_alive(const session::Store& store, const std::string& name) {

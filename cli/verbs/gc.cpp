@@ -1,6 +1,8 @@
 // Verb gc: finds and removes what a killed or crashed sbx left.
 #include "core/run/gc.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <string>
@@ -12,6 +14,8 @@
 #include "core/base/text.h"
 #include "core/base/units.h"
 #include "core/host/paths.h"
+#include "core/session/garbage.h"
+#include "core/session/store.h"
 
 namespace sbx::cli {
 namespace {
@@ -22,7 +26,8 @@ using run::GcEntry;
 constexpr std::array<std::string_view, 1> kUsage = {"sbx gc [--dry-run] [--json]"};
 constexpr std::string_view kDetails =
     "Removes what an sbx left that was killed, or whose machine stopped: control groups with what "
-    "is still in them, temporary files and directories, sockets. What belongs to a living sbx is "
+    "is still in them, temporary files and directories, sockets, what is half made or half removed "
+    "of sessions, sessions past their session.ttl. What belongs to a living sbx is "
     "never touched, records and artifacts of runs neither. Other verbs do the urgent part of it by "
     "themselves.\n\n"
     "The exit status is 0 when nothing is left, 1 when something could not be removed.";
@@ -50,6 +55,16 @@ run::GcContext context_of(std::string& state_problem) {
     context.roots_dir = std::move(roots).value();
   }
   return context;
+}
+
+/// What is left of sessions, where there have been any.
+void collect_sessions(const run::GcContext& context, Gc how, std::vector<GcEntry>& entries) {
+  const std::string sessions = context.state_dir + "/sessions";
+  if (context.state_dir.empty() || ::access(sessions.c_str(), F_OK) != 0) return;
+  const auto store = session::Store::open(context.state_dir);
+  if (!store.ok()) return;
+  const std::vector<GcEntry> more = session::collect_garbage(store.value(), how);
+  entries.insert(entries.end(), more.begin(), more.end());
 }
 
 std::string size_text(const std::optional<std::uint64_t>& bytes) {
@@ -120,7 +135,8 @@ int gc(const Invocation& invocation) {
   const Gc how = invocation.has("dry-run") ? Gc::kDryRun : Gc::kRemove;
   std::string problem;
   const run::GcContext context = context_of(problem);
-  const std::vector<GcEntry> entries = run::collect_garbage(context, how);
+  std::vector<GcEntry> entries = run::collect_garbage(context, how);
+  collect_sessions(context, how, entries);
   const bool json = invocation.has("json");
   if (!json && !problem.empty()) {
     print_warning(text::cat("files of the state directory were left out: ", problem));

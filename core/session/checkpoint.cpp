@@ -12,6 +12,7 @@
 #include "core/session/client.h"
 #include "core/session/event_log.h"
 #include "core/session/layers.h"
+#include "core/workspace/beneath.h"
 #include "core/workspace/layer_copy.h"
 #include "core/workspace/layer_squash.h"
 
@@ -76,6 +77,9 @@ Result<Checkpoint> stack(const Store& store, Record& record) {
 /// The same of a session that lives: its programs stand still while the layer is copied.
 Result<Checkpoint> copy(const Store& store, const Record& record) {
   SBX_ASSIGN(Client client, Client::connect(store, record));
+  // The supervisor takes connections of its own namespace only: it has looked once it answers.
+  SBX_TRY(client.call(Fields("status")));
+  workspace::reach_own_files();
   Checkpoint made;
   made.created_ns = realtime_ns();
   made.way = kCopied;
@@ -99,10 +103,13 @@ Result<Checkpoint> copy(const Store& store, const Record& record) {
 }
 
 /// The present state as a checkpoint without a tag. A session that lives keeps its layers; of one
-/// that does not `record` has new ones, to be written.
+/// that does not `record` has new ones, to be written. Files that their own modes close to us are
+/// copied all the same: nothing may be started or connected to afterwards (reach_own_files()).
 Result<Checkpoint> capture(const Store& store, const Lease& lease, Record& record) {
   SBX_ASSIGN(const std::optional<Life> life, look_at_life(lease.dir()));
-  return life.has_value() ? copy(store, record) : stack(store, record);
+  if (life.has_value()) return copy(store, record);
+  workspace::reach_own_files();
+  return stack(store, record);
 }
 
 Result<std::vector<std::string>> layers_at(const Store& store,

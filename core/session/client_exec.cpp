@@ -88,6 +88,10 @@ Status Waiting::request() {
     fields.set("rows", std::int64_t{size_.rows});
     fields.set("cols", std::int64_t{size_.cols});
     if (const char* term = ::getenv("TERM")) fields.set("term", std::string(term));
+    // Before the program can write: what it writes has its own line ends already.
+    if (auto raw = supervise::RawTerminal::enter(STDIN_FILENO); raw.ok()) {
+      raw_.emplace(std::move(raw).value());
+    }
   }
   if (options_.is_detached) return client_.send(std::move(fields));
   std::array<int, 2> fds{STDOUT_FILENO, STDERR_FILENO};
@@ -176,9 +180,6 @@ void Waiting::take_stdin(UniqueFd in) {
   if (!options_.tty) {
     in_ = supervise::Relay::from_fd(loop_, STDIN_FILENO, std::move(in), {});
     return;
-  }
-  if (auto raw = supervise::RawTerminal::enter(STDIN_FILENO); raw.ok()) {
-    raw_.emplace(std::move(raw).value());
   }
   on_window_change();
   in_ = supervise::Relay::from_fd_to_terminal(loop_, STDIN_FILENO, std::move(in), {});

@@ -110,6 +110,7 @@ Status Daemon::take_life() {
   life_.version = SBX_VERSION;
   life_.since_ns = realtime_ns();
   life_.used_ns = life_.since_ns;
+  SBX_TRY(life_lock_->write(life_));  // before anything slow: until then it names our predecessor
   const auto records = read_exec_records(execs_dir_.get());
   if (records.ok()) {
     for (ExecRecord record : records.value()) {
@@ -117,7 +118,7 @@ Status Daemon::take_life() {
       if (record.state == ExecState::kRunning) keep_exec_record(execs_dir_.get(), lost(record));
     }
   }
-  return life_lock_->write(life_);
+  return {};
 }
 
 /// Whether the supervisor before us was killed, or the machine stopped.

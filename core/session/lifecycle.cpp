@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <ctime>
 #include <optional>
 #include <set>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "core/base/text.h"
 #include "core/confine/idmap.h"
 #include "core/host/facts.h"
+#include "core/host/paths.h"
 #include "core/profile/saved.h"
 #include "core/session/client.h"
 #include "core/session/daemon.h"
@@ -107,6 +109,30 @@ bool ask_to_stop(const Store& store, const Record& record, Millis grace) {
   return closed.ok() && closed.value();
 }
 
+/// The socket of a supervisor that was killed. Nobody may be alive in the session.
+void drop_socket(const Store& store, const Record& record) {
+  const auto runtime = host::open_runtime_dir();
+  if (!runtime.ok()) return;
+  (void)sys::unlinkat(runtime.value().fd.get(), socket_name(store.state_dir(), record));
+}
+
+/// The session as it is when nobody is in the middle of starting or stopping it. Whoever does may
+/// have been killed, so its supervisor is what is waited for. One that only refuses does not wait
+/// for an end.
+Result<Listing> settled(const Store& store, const std::string& session, WhenStopped when_stopped) {
+  constexpr Millis kPatience{60'000};
+  constexpr timespec kPause{0, 5'000'000};
+  const std::int64_t until = monotonic_now().v + kPatience.v;
+  while (true) {
+    SBX_ASSIGN(Listing now, store.look(session));
+    const bool is_to_wait =
+        now.state == SessionState::kStarting ||
+        (now.state == SessionState::kEnding && when_stopped == WhenStopped::kStart);
+    if (!is_to_wait || monotonic_now().v >= until) return now;
+    (void)::nanosleep(&kPause, nullptr);
+  }
+}
+
 }  // namespace
 
 void clear_crash(int dir) {
@@ -167,11 +193,7 @@ Result<Record> ensure_alive(const Store& store,
                             WhenStopped when_stopped,
                             const profile::EnvLookup& env,
                             const Warn& warn) {
-  SBX_ASSIGN(Listing now, store.look(session));
-  if (now.state == SessionState::kStarting) {
-    SBX_ASSIGN(const Lease lease, store.lock(session));  // held by whoever starts it
-    SBX_ASSIGN(now, store.look(session));
-  }
+  SBX_ASSIGN(Listing now, settled(store, session, when_stopped));
   const bool is_there = now.state == SessionState::kRunning || now.state == SessionState::kPaused;
   if (!now.problem.empty()) {
     return Error(Errc::kProtocol, text::cat("session ", session, ": ", now.problem));
@@ -185,17 +207,18 @@ Result<Record> ensure_alive(const Store& store,
   Status started = start_again(store, session, env, warn);
   // Somebody else may have been faster.
   if (!started.ok() && started.error().code() != Errc::kExists) return std::move(started).error();
-  SBX_ASSIGN(now, store.look(session));
+  SBX_ASSIGN(now, settled(store, session, when_stopped));
   return std::move(now.record);
 }
 
 Result<bool> stop_locked(const Store& store, const Lease& lease, Millis grace) {
   SBX_ASSIGN(const std::optional<Life> life, look_at_life(lease.dir()));
+  const auto record = lease.read();
   if (!life.has_value()) {
     clear_crash(lease.dir());
+    if (record.ok()) drop_socket(store, record.value());
     return false;
   }
-  const auto record = lease.read();
   if (record.ok() && ask_to_stop(store, record.value(), grace)) {
     SBX_ASSIGN(const bool has_ended, wait_for_end(lease.dir(), kEndPatience));
     if (has_ended) return true;
@@ -209,20 +232,28 @@ Result<bool> stop_locked(const Store& store, const Lease& lease, Millis grace) {
         .with_hint(text::cat("its pid is ", life->supervisor.pid));
   }
   clear_crash(lease.dir());
+  if (record.ok()) drop_socket(store, record.value());
   return true;
 }
 
-void remove_expired(const Store& store) {
+std::vector<std::string> expired(const Store& store) {
   constexpr std::int64_t kNsPerMs = 1'000'000;
+  std::vector<std::string> names;
   const auto all = store.list();
-  if (!all.ok()) return;
+  if (!all.ok()) return names;
   for (const Listing& each : all.value()) {
     if (each.is_alive() || !each.problem.empty() || each.run.ended_ns == 0) continue;
     const auto profile = profile::restore(each.record.saved_profile);
     if (!profile.ok() || !profile.value().session.ttl.has_value()) continue;
     const std::int64_t ttl_ns = profile.value().session.ttl->v * kNsPerMs;
-    if (realtime_ns() - each.run.ended_ns < ttl_ns) continue;
-    (void)remove(store, each.record.name, WhenAlive::kRefuse);
+    if (realtime_ns() - each.run.ended_ns >= ttl_ns) names.push_back(each.record.name);
+  }
+  return names;
+}
+
+void remove_expired(const Store& store) {
+  for (const std::string& name : expired(store)) {
+    (void)remove(store, name, WhenAlive::kRefuse);
   }
 }
 

@@ -55,6 +55,8 @@ enum class WhenAlive : bool { kStop, kRefuse };
 /// Removes a session with everything that only it uses. Needs no free space.
 Status remove(const Store& store, const std::string& session, WhenAlive when_alive);
 
+/// Names of stopped sessions that nobody used for their session.ttl.
+std::vector<std::string> expired(const Store& store);
 /// Removes stopped sessions that nobody used for their session.ttl. (A running one does it itself.)
 void remove_expired(const Store& store);
 

@@ -19,7 +19,10 @@ namespace {
 void hello(Peer& peer, Frame& /*frame*/) {
   Daemon& daemon = peer.daemon();
   Fields fields("status");
-  fields.set("state", std::string(daemon.is_paused() ? "paused" : "running"));
+  fields.set("state",
+             std::string(daemon.is_ending()   ? "ending"
+                         : daemon.is_paused() ? "paused"
+                                              : "running"));
   fields.set("protocol", std::int64_t{kControlProtocol});
   fields.set("version", std::string(SBX_VERSION));
   peer.answer(fields);

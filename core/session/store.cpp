@@ -280,25 +280,37 @@ Status Store::remove(Lease lease) const {
   return fs::remove_tree(sessions_.get(), gone);
 }
 
+std::vector<std::string> Store::leftovers(bool is_any_age) const {
+  auto entries = entries_of(sessions_.get());
+  if (!entries.ok()) return {};
+  std::vector<std::string> found = std::move(entries).value();
+  std::erase_if(found, [&](const std::string& name) {
+    const bool is_new = name.starts_with(kNew) && (is_any_age || is_abandoned(name));
+    return !name.starts_with(kRemoved) && !is_new;
+  });
+  return found;
+}
+
+/// Whoever makes one holds its lock, but for the first moment.
+bool Store::is_abandoned(const std::string& half_made) const {
+  constexpr std::int64_t kYoung = 10;
+  constexpr std::int64_t kNsPerSecond = 1'000'000'000;
+  const auto dir = sys::openat(sessions_.get(), half_made, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  if (!dir.ok()) return false;
+  const auto info = sys::fstat(dir.value().get());
+  const std::int64_t now_s = realtime_ns() / kNsPerSecond;
+  if (!info.ok() || info.value().st_mtim.tv_sec + kYoung > now_s) return false;
+  const auto lock = sys::openat(dir.value().get(), kLockFile, O_RDWR | O_NOFOLLOW);
+  return !lock.ok() || is_free(lock.value().get());
+}
+
+Status Store::remove_leftover(const std::string& name) const {
+  return fs::remove_tree(sessions_.get(), name);
+}
+
 void Store::clear_leftovers() const {
-  const auto entries = entries_of(sessions_.get());
-  if (!entries.ok()) return;
-  for (const std::string& entry : entries.value()) {
-    if (entry.starts_with(kRemoved)) {
-      static_cast<void>(fs::remove_tree(sessions_.get(), entry));
-      continue;
-    }
-    if (!entry.starts_with(kNew)) continue;
-    // Whoever makes one holds its lock, but for the first moment.
-    constexpr std::int64_t kYoung = 10;
-    const auto dir = sys::openat(sessions_.get(), entry, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-    if (!dir.ok()) continue;
-    const auto info = sys::fstat(dir.value().get());
-    const std::int64_t now_s = realtime_ns() / 1'000'000'000;
-    if (!info.ok() || info.value().st_mtim.tv_sec + kYoung > now_s) continue;
-    const auto lock = sys::openat(dir.value().get(), kLockFile, O_RDWR | O_NOFOLLOW);
-    if (lock.ok() && !is_free(lock.value().get())) continue;
-    static_cast<void>(fs::remove_tree(sessions_.get(), entry));
+  for (const std::string& name : leftovers()) {
+    static_cast<void>(remove_leftover(name));
   }
 }
 

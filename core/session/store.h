@@ -91,7 +91,12 @@ class Store {
 
   /// Removes the session's directory. Nobody may be alive in it.
   Status remove(Lease lease) const;
-  /// What killed commands left: half-made and half-removed directories.
+  /// What killed commands left: names of half-made and half-removed directories.
+  /// `is_any_age`: the caller holds the lock of layers exclusively, so nobody makes one now.
+  std::vector<std::string> leftovers(bool is_any_age = false) const;
+  /// Removes one of them; one that is gone is success.
+  Status remove_leftover(const std::string& name) const;
+  /// Removes them all, as far as that can be done.
   void clear_leftovers() const;
   /// Ids of the layers that any session names. An unreadable record is an error: then nothing can
   /// be called unused.
@@ -102,6 +107,7 @@ class Store {
       : state_dir_(std::move(state_dir)),
         sessions_(std::move(sessions)),
         layers_(std::move(layers)) {}
+  bool is_abandoned(const std::string& half_made) const;
 
   std::string state_dir_;
   UniqueFd sessions_;
