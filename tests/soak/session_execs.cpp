@@ -2,6 +2,7 @@
 #include "tests/soak/session_execs.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,11 +11,24 @@
 #include "tests/support/leaks.h"
 
 namespace sbx::test {
+namespace {
+
+/// Without doctest's macros: no test case runs here.
+void start(const Sessions& sessions, const Args& flags) {
+  Args args{"start", "s", "-p", "bash", "--set", "limits.timeout=unlimited"};
+  args.insert(args.end(), flags.begin(), flags.end());
+  const Outcome o = sessions.call(args);
+  if (o.code == 0) return;
+  std::printf("%s\n", o.show().c_str());
+  std::exit(1);
+}
+
+}  // namespace
 
 int run_in_a_row(int count) {
   const Sessions sessions;
   const LeakCheck reaper;
-  sessions.start("s");
+  start(sessions, {});
   const double begin = now();
   int wrong = 0;
   for (int i = 0; i < count; ++i) {
@@ -52,7 +66,7 @@ int run_at_once(int megabytes) {
   constexpr int kPrograms = 32;
   constexpr int kLinesOfMegabyte = 1 << 17;  // of eight bytes
   const Sessions sessions;
-  sessions.start("s", {"--output-limit", "unlimited"});
+  start(sessions, {"--output-limit", "unlimited"});
   const std::string code = "for ((i = 0; i < " + std::to_string(megabytes) +
                            "; ++i)); do seq 1000000 " +
                            std::to_string(1'000'000 + kLinesOfMegabyte - 1) + "; done";
