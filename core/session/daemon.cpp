@@ -113,7 +113,7 @@ Status Daemon::take_life() {
   SBX_TRY(life_lock_->write(life_));  // before anything slow: until then it names our predecessor
   const auto records = read_exec_records(execs_dir_.get());
   if (records.ok()) {
-    for (ExecRecord record : records.value()) {
+    for (const ExecRecord& record : records.value()) {
       next_exec_ = record.id + 1;
       if (record.state == ExecState::kRunning) keep_exec_record(execs_dir_.get(), lost(record));
     }

@@ -189,9 +189,17 @@ void Execution::delivered(bool is_err) {
   }
 }
 
+/// Output that the client's descriptor refused (a full disk) is lost, and not by the program.
+void Execution::lost_output(const std::unique_ptr<supervise::Relay>& relay, std::string_view name) {
+  if (!relay || !relay->error().has_value() || facts_.sandbox_error.has_value()) return;
+  facts_.sandbox_error = Error(*relay->error()).prefixed(name);
+}
+
 void Execution::finish() {
   request_.out.reset();
   request_.err.reset();
+  lost_output(out_, "standard output");
+  lost_output(err_, "standard error");
   // Programs that run side by side cannot be told apart here: each is told of the limit.
   facts_.oom_kills = std::max(oom_kills(), oom_kills_before_) - oom_kills_before_;
   outcome_ = supervise::classify(facts_);

@@ -93,6 +93,7 @@ class Execution {
   void delivered(bool is_err);
   void finish();
   void look_if_gone();
+  void lost_output(const std::unique_ptr<supervise::Relay>& relay, std::string_view name);
   void arm_timeout();
   std::uint64_t oom_kills() const;
 
