@@ -103,7 +103,7 @@ def exec_rows(sessions, rounds, timed, pair, row):
 
 def layer_rows(sessions, rounds, timed, pair, row):
     for name, size in (('small', '1M'), ('large', '1G')):
-        sessions.call('start', name, '-p', 'bash', '-q', '--set', 'limits.disk=unlimited')
+        sessions.call('start', name, '-p', 'bash', '-q')
         sessions.call('exec', name, '--', 'bash', '-c', f'head -c {size} /dev/urandom >/work/f')
         sessions.call('stop', name)
     count = [0]
