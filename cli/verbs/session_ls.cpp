@@ -31,7 +31,8 @@ constexpr std::array kFlags = {
 };
 constexpr std::array kExamples = {
     Example{"sbx session ls", "what there is"},
-    Example{"sbx session ls -q --label task=42 | xargs sbx session rm -f", "all of one task, removed"},
+    Example{"sbx session ls -q --label task=42 | xargs sbx session rm -f",
+            "all of one task, removed"},
 };
 
 bool has_label(const session::Record& record, const std::string& wanted) {

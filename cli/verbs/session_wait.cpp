@@ -62,7 +62,7 @@ Result<session::ExecRecord> wait_for(const session::Store& store,
   SBX_ASSIGN(Connected connected, connect_alive(store, name));
   session::Fields fields("wait");
   fields.set("exec", std::int64_t{exec});
-  auto answer = connected.client.call(std::move(fields));
+  auto answer = connected.client.call(std::move(fields), {}, Millis{-1});
   if (answer.ok()) return session::parse_exec_record(answer.value().fields.text("record"));
   if (answer.error().code() == Errc::kProtocol) return ended_before(store, name, exec);
   return std::move(answer).error();

@@ -6,6 +6,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -33,7 +34,7 @@ Result<Client> Client::connect(const Store& store, const Record& record) {
   do {
     done = ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
   } while (done != 0 && errno == EINTR);
-  if (done == 0) return Client(std::move(socket));
+  if (done == 0) return Client(std::move(socket), record.name);
   const int error = errno;
   Error failed = sys_error(text::cat("connect to the supervisor of session ", record.name), error);
   if (error == ENOENT || error == ECONNREFUSED) {
@@ -66,9 +67,21 @@ Result<std::optional<Frame>> Client::poll() {
   return frame;
 }
 
-Result<Frame> Client::call(Fields fields, std::span<const int> fds) {
+Result<Frame> Client::call(Fields fields, std::span<const int> fds, Millis patience) {
   SBX_TRY(send(std::move(fields), fds));
-  return receive();
+  if (patience.v < 0) return receive();
+  const std::int64_t until = monotonic_now().v + patience.v;
+  while (true) {
+    SBX_ASSIGN(std::optional<Frame> frame, poll());
+    if (frame.has_value()) return *std::move(frame);
+    const Millis left{until - monotonic_now().v};
+    std::array<pollfd, 1> polled{{{socket_.get(), POLLIN, 0}}};
+    SBX_ASSIGN(const int ready, sys::poll(polled, {std::max<std::int64_t>(left.v, 0)}));
+    if (ready > 0 || left.v > 0) continue;
+    return Error(Errc::kTimeout,
+                 text::cat("the supervisor of session ", session_, " does not answer"))
+        .with_hint(text::cat("sbx session stop ", session_, "; its files are kept"));
+  }
 }
 
 Result<bool> Client::wait_for_close(Millis patience) {

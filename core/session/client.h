@@ -32,15 +32,22 @@ class Client {
   Result<Frame> receive();
   /// receive() without waiting: nullopt when nothing is there.
   Result<std::optional<Frame>> poll();
-  /// Sends, and waits for the answer.
-  Result<Frame> call(Fields fields, std::span<const int> fds = {});
+  /// How long an answer that takes no work may take; then the supervisor hangs.
+  static constexpr Millis kAnswerPatience{5000};
+  /// Sends, and waits for the answer: kTimeout with the fix after `patience` (negative: none).
+  Result<Frame> call(Fields fields,
+                     std::span<const int> fds = {},
+                     Millis patience = kAnswerPatience);
   /// Waits until the supervisor closes the connection; false after `patience`.
   Result<bool> wait_for_close(Millis patience);
 
  private:
-  explicit Client(UniqueFd socket)
-      : socket_(std::move(socket)), reader_(std::make_unique<FrameReader>()) {}
+  Client(UniqueFd socket, std::string session)
+      : socket_(std::move(socket)),
+        session_(std::move(session)),
+        reader_(std::make_unique<FrameReader>()) {}
   UniqueFd socket_;
+  std::string session_;
   std::unique_ptr<FrameReader> reader_;
 };
 

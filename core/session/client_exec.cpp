@@ -145,8 +145,13 @@ void Waiting::on_frames() {
     auto frame = client_.poll();
     if (!frame.ok()) {
       Error error = std::move(frame).error();
-      if (error.code() == Errc::kProtocol) {
-        error = std::move(error).prefixed("the session ended");
+      const bool is_broken = error.code() == Errc::kProtocol || error.sys_errno() != 0;
+      if (is_broken) {
+        error = std::move(error)
+                    .prefixed(exec_ == 0 ? "the session ended before it could start the program"
+                                         : "the session ended while the program ran")
+                    .with_code(Errc::kSystem)
+                    .with_hint("sbx session show tells why; a command starts it again");
       }
       return finish(std::move(error));
     }

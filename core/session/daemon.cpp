@@ -81,6 +81,13 @@ Daemon::~Daemon() {
 
 Status Daemon::start() {
   SBX_TRY(take_life());
+  Status begun = begin();
+  // The session was stopped before, and is so again.
+  if (!begun.ok()) set_state(LifeState::kEnded);
+  return begun;
+}
+
+Status Daemon::begin() {
   SBX_TRY(write_run_file(RunState::kRunning, {}));
   SBX_TRY(listen());
   Status launched = launch();

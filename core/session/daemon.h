@@ -95,6 +95,7 @@ class Daemon {
 
  private:
   Status take_life();
+  Status begin();
   bool has_crashed_before() const;
   Status listen();
   Status launch();

@@ -31,6 +31,8 @@ namespace {
 
 constexpr Millis kEndPatience{10'000};
 constexpr Millis kShortPatience{1500};
+/// What a supervisor gets, beyond the grace of its programs, to end a session.
+constexpr Millis kStopPatience{5000};
 constexpr std::size_t kIdLength = 10;
 
 std::string made_up_name() {
@@ -96,6 +98,15 @@ Status kill_process(const confine::ProcessIdentity& process, int signo) {
   return sys::pidfd_send_signal(pidfd.value().get(), signo);
 }
 
+/// The user wanted the end of a supervisor that had to be killed: no crash.
+void mark_ended(int dir, Life life) {
+  const auto lock = LifeLock::take(dir);
+  if (!lock.ok()) return;
+  life.state = LifeState::kEnded;
+  life.init.reset();
+  (void)lock.value().write(life);
+}
+
 /// Asks the supervisor over its socket; false: that way is not open.
 bool ask_to_stop(const Store& store, const Record& record, Millis grace) {
   auto client = Client::connect(store, record);
@@ -104,7 +115,7 @@ bool ask_to_stop(const Store& store, const Record& record, Millis grace) {
   fields.set("grace_ms", grace.v);
   if (!client.value().send(std::move(fields)).ok()) return false;
   // Whoever wants no grace is about to remove it all: not much is waited for.
-  const Millis patience = grace.v == 0 ? kShortPatience : kEndPatience;
+  const Millis patience = grace.v == 0 ? kShortPatience : kStopPatience;
   const auto closed = client.value().wait_for_close({grace.v + patience.v});
   return closed.ok() && closed.value();
 }
@@ -233,6 +244,7 @@ Result<bool> stop_locked(const Store& store, const Lease& lease, Millis grace) {
   }
   clear_crash(lease.dir());
   if (record.ok()) drop_socket(store, record.value());
+  mark_ended(lease.dir(), *life);
   return true;
 }
 

@@ -80,7 +80,8 @@ void Peer::on_frame(Frame frame) {
   }
   if (daemon_.is_ending() && !is_common) {
     answer(error_fields(
-        Error(Errc::kDenied, text::cat("session ", daemon_.record().name, " is being stopped"))));
+        Error(Errc::kDenied, text::cat("session ", daemon_.record().name, " is being stopped"))
+            .with_hint(text::cat("once it has: sbx session start ", daemon_.record().name))));
     return;
   }
   row->handle(*this, frame);

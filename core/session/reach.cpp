@@ -18,7 +18,9 @@ Result<Client> greet(const Store& store, const Record& record) {
   SBX_ASSIGN(Client client, Client::connect(store, record));
   auto answer = client.call(Fields("status"));
   if (answer.ok() && answer.value().fields.text("state") != "ending") return client;
-  if (!answer.ok() && answer.error().code() == Errc::kUnsupported) {
+  const bool is_final = !answer.ok() && (answer.error().code() == Errc::kUnsupported ||
+                                         answer.error().code() == Errc::kTimeout);
+  if (is_final) {
     return std::move(answer).error();
   }
   return Error(Errc::kNotFound,

@@ -91,7 +91,13 @@ void start_exec(Peer& peer, Frame& frame) {
   };
   const auto id = peer.daemon().exec(std::move(request).value(), on_stdin);
   early->first = false;
-  if (!id.ok()) return peer.answer(error_fields(id.error()));
+  if (!id.ok()) {
+    // Nothing of it is a mistake of whoever asked.
+    return peer.answer(
+        error_fields(Error(id.error())
+                         .with_code(Errc::kSystem)
+                         .with_hint(text::cat("sbx session start ", peer.daemon().record().name))));
+  }
   Fields fields("exec");
   fields.set("id", std::int64_t{id.value()});
   const int fds[] = {early->second.get()};

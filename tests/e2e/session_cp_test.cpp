@@ -81,7 +81,7 @@ std::string described(const Outcome& o) {
 
 }  // namespace
 
-TEST_SUITE("jail") {
+TEST_SUITE("session") {
   TEST_CASE("cp: a tree goes in and comes out as it was, owned by who has it") {
     const Copies s;
     s.make(

@@ -30,7 +30,7 @@ bool all_end() {
 
 }  // namespace
 
-TEST_SUITE("jail") {
+TEST_SUITE("session") {
   TEST_CASE("session crash: after kill -9 of the supervisor, files are there and it starts again") {
     for (const bool is_paused : {false, true}) {
       INFO(is_paused);

@@ -47,7 +47,7 @@ std::string shown(Pty& pty, const Spec& spec, int* code = nullptr) {
 
 }  // namespace
 
-TEST_SUITE("jail") {
+TEST_SUITE("session") {
   TEST_CASE("session exec: exit statuses and causes are those of a run") {
     const Sessions sessions;
     sessions.start("s");

@@ -69,7 +69,7 @@ constexpr std::string_view kEveryByte =
 
 }  // namespace
 
-TEST_SUITE("jail") {
+TEST_SUITE("session") {
   TEST_CASE("logs: both streams come back byte for byte, while it runs and when it is stopped") {
     const Session session;
     const Outcome o =

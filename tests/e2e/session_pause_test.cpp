@@ -31,7 +31,7 @@ constexpr std::string_view kTick = "while :; do echo x >>ticks; sleep 0.02; done
 
 }  // namespace
 
-TEST_SUITE("jail") {
+TEST_SUITE("session") {
   TEST_CASE("session pause: programs stand still, their clients wait, all go on after resume") {
     const Sessions sessions;
     sessions.start("s");

@@ -35,7 +35,7 @@ void check_ok(const Outcome& o) {
 
 }  // namespace
 
-TEST_SUITE("jail") {
+TEST_SUITE("session") {
   TEST_CASE("session: clone, build through a pause, stop, go back, fork, remove") {
     const Sessions sessions;
     make_repository(sessions.dir().at("repo"));

@@ -30,7 +30,7 @@ std::string output_of(const Sessions& sessions, const std::string& name, std::st
 
 }  // namespace
 
-TEST_SUITE("jail") {
+TEST_SUITE("session") {
   TEST_CASE("session: files are kept over three stops, throw-away places and programs are not") {
     const Sessions sessions;
     sessions.start("s", {"--label", "team=a", "--label", "run/7=x y"});
