@@ -36,7 +36,7 @@ struct Connected {
 Result<Connected> connect(const session::Store& store,
                           const Invocation& given,
                           const std::string& name);
-/// A connection to a session that must be alive already.
+/// A connection to a session that must be alive already. Of its record only name and id are sure.
 Result<Connected> connect_alive(const session::Store& store, const std::string& name);
 
 /// "root", "sbx", or numbers UID[:GID]; for -u.

@@ -113,6 +113,7 @@ Status Daemon::take_life() {
   life_lock_.emplace(std::move(lock));
   if (has_crashed) note(EventKind::kCrashed, {{"reason", "found at the next start"}});
   SBX_ASSIGN(life_.supervisor, confine::identity_of(::getpid()));
+  life_.id = request_.record.id;
   life_.protocol = kControlProtocol;
   life_.version = SBX_VERSION;
   life_.since_ns = realtime_ns();
@@ -376,23 +377,22 @@ void Daemon::set_still(bool is_still, std::function<void(Status)> then) {
 void Daemon::pause(std::function<void(Status)> then) {
   if (is_paused()) return then({});
   set_still(true, [this, then = std::move(then)](const Status& frozen) {
-    if (frozen.ok() && !is_ending()) {
-      set_state(LifeState::kPaused);
-      note(EventKind::kPaused);
-    }
-    then(frozen);
+    const bool is_paused_now = frozen.ok() && !is_ending();
+    if (is_paused_now) set_state(LifeState::kPaused);
+    then(frozen);  // first: somebody waits for it
+    if (is_paused_now) note(EventKind::kPaused);
   });
 }
 
 void Daemon::resume(std::function<void(Status)> then) {
   if (!is_paused()) return then({});
   const auto resumed = [this, then = std::move(then)](const Status& thawed) {
-    if (thawed.ok() && !is_ending()) {
-      set_state(LifeState::kRunning);
-      note(EventKind::kResumed);
-      touch();
-    }
+    const bool runs_now = thawed.ok() && !is_ending();
+    if (runs_now) set_state(LifeState::kRunning);
     then(thawed);
+    if (!runs_now) return;
+    note(EventKind::kResumed);
+    touch();
   };
   if (holds_ > 0) return resumed({});  // it goes on when it is released
   set_still(false, resumed);

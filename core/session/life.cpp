@@ -77,6 +77,7 @@ std::string life_text(const Life& life) {
             {"state", word(life.state)},
             {"supervisor", run::identity_json<Json>(life.supervisor)},
             {"init", life.init ? run::identity_json<Json>(*life.init) : Json(nullptr)},
+            {"id", life.id},
             {"protocol", life.protocol},
             {"version", life.version},
             {"since_ns", life.since_ns},
@@ -93,6 +94,7 @@ std::optional<Life> parse_life(std::string_view text) {
   Life life;
   std::string state;
   reader.text("state", state);
+  reader.text("id", life.id);
   reader.number("protocol", life.protocol);
   reader.text("version", life.version);
   reader.number("since_ns", life.since_ns);

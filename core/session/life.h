@@ -24,6 +24,7 @@ struct Life {
   confine::ProcessIdentity supervisor;
   std::optional<confine::ProcessIdentity> init;  ///< PID 1 of the sandbox
   LifeState state = LifeState::kStarting;
+  std::string id;             ///< of the session (Record::id): names its control socket
   int protocol = 0;           ///< that its control socket speaks
   std::string version;        ///< of its sbx
   std::int64_t since_ns = 0;  ///< wall time of the start

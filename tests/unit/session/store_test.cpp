@@ -158,6 +158,7 @@ TEST_CASE("life: its text has one size, and is read back") {
   life.supervisor = {4711, 99, 5, "boot"};
   life.init = confine::ProcessIdentity{4712, 100, 5, "boot"};
   life.state = LifeState::kEnding;
+  life.id = "abcdefghij";
   life.protocol = 3;
   life.version = "9.9";
   life.used_ns = 8;
