@@ -61,7 +61,9 @@ class Copying {
   Status start_ends();
   Status start_list(sys::Pipe& list);
   Result<End*> start_child(const ChildFds& fds, const ChildWork& work);
-  Result<End*> start_worker(const CopyPlace& place, ipc::Files request, std::span<const int> fds);
+  Result<End*> start_worker(const CopyPlace& place,
+                            const ipc::Files& request,
+                            std::span<const int> fds);
   Result<End*> start_pack(int out, int present);
   Result<End*> start_unpack(int in);
   image::UnpackRequest host_unpack() const;
@@ -173,7 +175,7 @@ Result<End*> Copying::start_child(const ChildFds& fds, const ChildWork& work) {
 }
 
 Result<End*> Copying::start_worker(const CopyPlace& place,
-                                   ipc::Files request,
+                                   const ipc::Files& request,
                                    std::span<const int> fds) {
   SBX_ASSIGN(Client client, place.connect());
   SBX_ASSIGN(sys::Pipe report, sys::pipe());
@@ -234,7 +236,7 @@ Result<End*> Copying::start_pack(int out, int present) {
     request.is_resuming = present >= 0;
     std::vector<int> fds{out};
     if (present >= 0) fds.push_back(present);
-    return start_worker(from_, std::move(request), fds);
+    return start_worker(from_, request, fds);
   }
   image::PackRequest request;
   request.path = from_.path;

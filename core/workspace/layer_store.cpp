@@ -251,7 +251,7 @@ Result<std::vector<StaleLayer>> stale_layers(int layers,
     const auto st = sys::fstatat(layers, name, AT_SYMLINK_NOFOLLOW);
     if (!st.ok()) continue;
     const Millis age = age_of(st.value());
-    if (is_temp ? has_maker(layers, name) : age < min_age) continue;
+    if (is_temp ? has_maker(layers, name) : age.v < min_age.v) continue;
     stale.push_back({name, age});
   }
   return stale;

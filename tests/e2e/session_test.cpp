@@ -205,6 +205,17 @@ TEST_SUITE("session") {
     CHECK(sessions.exec("s", "true").code == 0);
   }
 
+  TEST_CASE("session: a limit of the disk is refused with the way out, none is no limit") {
+    const Sessions sessions;
+    const Outcome refused = sessions.call({"start", "s", "--disk", "64M"});
+    INFO(refused.show());
+    CHECK(refused.code == 125);
+    CHECK(contains(refused.err, "limits.best_effort=true"));
+    CHECK(names_in(sessions.state_dir() + "/sessions").empty());
+    sessions.start("s", {"--set", "limits.disk=unlimited"});
+    CHECK(sessions.exec("s", "true").code == 0);
+  }
+
   TEST_CASE("session: the services of its profile run again after each start") {
     const Sessions sessions;
     const std::string profile =

@@ -264,8 +264,10 @@ Status Planner::decide_limits() {
 
 /// Whether somebody asked for a limit of the disk that must be held or refused.
 bool Planner::is_disk_wished() const {
-  return !profile_.limits.best_effort &&
-         (profile_.is_explicit("limits.disk") || profile_.is_explicit("limits.inodes"));
+  const profile::Limits& limits = profile_.limits;
+  return !limits.best_effort &&
+         ((limits.disk.has_value() && profile_.is_explicit("limits.disk")) ||
+          (limits.inodes.has_value() && profile_.is_explicit("limits.inodes")));
 }
 
 Status Planner::decide_disk() {
@@ -274,7 +276,7 @@ Status Planner::decide_disk() {
   const bool is_kept = request_.root.has_value();
   if (is_kept && is_disk_wished()) {
     return Error(Errc::kUnsupported, "a limit of the disk cannot be held where the root is kept")
-        .with_hint("leave --disk and --inodes out, or add --best-effort");
+        .with_hint("leave the limit out, or add --set limits.best_effort=true to go without");
   }
   wishes.disk = {limits.disk, !is_kept && profile_.is_explicit("limits.disk")};
   wishes.inodes = {limits.inodes, !is_kept && profile_.is_explicit("limits.inodes")};
@@ -353,7 +355,8 @@ Status Planner::add_layers() {
                  Errc::kUnsupported,
                  "a limit of the disk cannot be held with overlay mounts: files in memory keep no "
                  "attributes of users")
-          .with_hint("use Linux 6.6 or newer, leave --disk and --inodes out, or add --best-effort");
+          .with_hint(
+              "use Linux 6.6 or newer, leave the limit out, or add --set limits.best_effort=true");
     }
     plan_.staged.push_back({{}, {}, true});
     return {};
