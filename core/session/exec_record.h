@@ -41,7 +41,7 @@ struct ExecRecord {
 
 /// One line of JSON; argv that is no UTF-8 is escaped.
 std::string to_json(const ExecRecord& record);
-Result<ExecRecord> parse_exec_record(std::string_view json);
+Result<ExecRecord> parse_exec_record(std::string_view text);
 
 /// sessions/NAME/execs; `session_dir` is sessions/NAME.
 Result<UniqueFd> open_execs(int session_dir);

@@ -46,7 +46,7 @@ struct Record {
 
 std::string to_json(const Record& record);
 /// kProtocol for rubbish, kUnsupported with the fix for a newer format.
-Result<Record> parse_record(std::string_view json);
+Result<Record> parse_record(std::string_view text);
 
 /// Ids of every layer that the session names.
 std::vector<std::string> layers_of(const Record& record);
@@ -61,7 +61,7 @@ struct RunFile {
   std::string reason;           ///< why it ended: "stopped", "idle", "crashed", an error's text
 };
 std::string to_json(const RunFile& file);
-Result<RunFile> parse_run_file(std::string_view json);
+Result<RunFile> parse_run_file(std::string_view text);
 
 /// Name of a session: a letter or digit, then up to 63 letters, digits, '.', '_' or '-'. kUsage
 /// with the rule otherwise.

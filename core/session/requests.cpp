@@ -73,6 +73,13 @@ void tell_end(Peer& peer, const ExecRecord& record) {
   peer.answer(Fields("exit").set("record", to_json(record)));
 }
 
+/// Of a sandbox that has ended under a request: no mistake of whoever asked.
+Fields broken_fields(Peer& peer, const Error& error) {
+  return error_fields(Error(error)
+                          .with_code(Errc::kSystem)
+                          .with_hint(text::cat("sbx session start ", peer.daemon().record().name)));
+}
+
 void start_exec(Peer& peer, Frame& frame) {
   auto request = exec_request(peer, frame);
   if (!request.ok()) return peer.answer(error_fields(request.error()));
@@ -123,7 +130,7 @@ void exec(Peer& peer, Frame& frame) {
   daemon.resume([self = peer.self(), kept](const Status& resumed) {
     const auto there = self.lock();
     if (!there) return;
-    if (!resumed.ok()) return (*there)->answer(error_fields(resumed.error()));
+    if (!resumed.ok()) return (*there)->answer(broken_fields(**there, resumed.error()));
     start_exec(**there, *kept);
   });
 }
