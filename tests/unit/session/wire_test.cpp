@@ -65,6 +65,8 @@ TEST_CASE("wire: a body cut anywhere, or changed into another kind, is an error 
   }
   CHECK(!decode_frame("\x01").ok());
   CHECK(!decode_frame("\xa1\x61x\xf6").ok());  // {"x": null}
+  // A list of more items than there can be.
+  CHECK(!decode_frame("\xa1\x61x\x9b\xff\xff\xff\xff\xff\xff\xff\xff").ok());
 }
 
 TEST_CASE("wire: frames come out whole whatever pieces they arrive in") {
