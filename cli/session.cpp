@@ -18,22 +18,13 @@ Result<session::Store> open_sessions() {
   return store;
 }
 
-Result<session::Record> alive(const session::Store& store,
-                              const Invocation& given,
-                              const std::string& name) {
-  const auto when =
-      given.has("no-start") ? session::WhenStopped::kRefuse : session::WhenStopped::kStart;
-  // What this host cannot do was said when the session was made.
-  return session::ensure_alive(store, name, when, profile::process_env, {});
-}
-
 Result<Connected> connect(const session::Store& store,
                           const Invocation& given,
                           const std::string& name) {
   const auto when =
       given.has("no-start") ? session::WhenStopped::kRefuse : session::WhenStopped::kStart;
-  SBX_ASSIGN(session::Reached reached,
-             session::reach(store, name, when, profile::process_env, print_warning));
+  // What this host cannot do was said when the session was made.
+  SBX_ASSIGN(session::Reached reached, session::reach(store, name, when, profile::process_env, {}));
   return Connected{std::move(reached.record), std::move(reached.client)};
 }
 

@@ -24,11 +24,7 @@ inline constexpr Flag kNoStartFlag{.name = "no-start",
 inline constexpr Flag kJsonFlag{.name = "json", .help = "Print one JSON object"};
 inline constexpr Flag kJsonLinesFlag{.name = "json", .help = "Print one JSON object a line"};
 
-/// The session is alive, a stopped one is started unless --no-start was given.
-Result<session::Record> alive(const session::Store& store,
-                              const Invocation& given,
-                              const std::string& name);
-/// alive(), and a connection to its supervisor.
+/// A connection to the session's supervisor; a stopped one is started unless --no-start was given.
 struct Connected {
   session::Record record;
   session::Client client;

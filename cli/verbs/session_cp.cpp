@@ -82,9 +82,9 @@ Error no_such(Error error, const Word& word) {
 /// The session is alive from here on; each worker gets a connection of its own.
 Status attach(const session::Store& store, const Invocation& given, Word& word) {
   if (!word.session.has_value()) return {};
-  Result<session::Record> record = alive(store, given, *word.session);
-  if (!record.ok()) return no_such(std::move(record).error(), word);
-  word.place.connect = [&store, record = std::move(record).value()] {
+  Result<Connected> greeted = connect(store, given, *word.session);
+  if (!greeted.ok()) return no_such(std::move(greeted).error(), word);
+  word.place.connect = [&store, record = std::move(greeted).value().record] {
     return session::Client::connect(store, record);
   };
   return {};

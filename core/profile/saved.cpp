@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kLastMountMode = 2;  // of MountMode
+constexpr int kLastMountMode = static_cast<int>(MountMode::kOverlay);
 
 /// Text that is no UTF-8 (a path) goes as a list of its bytes.
 Json put(const std::string& text) {

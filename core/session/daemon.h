@@ -45,6 +45,9 @@ struct DaemonRequest {
 
 class Daemon {
  public:
+  /// What programs get to end by themselves when nobody says otherwise.
+  static constexpr Millis kDefaultGrace{5000};
+
   explicit Daemon(DaemonRequest request);
   ~Daemon();
   Daemon(const Daemon&) = delete;

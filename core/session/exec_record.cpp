@@ -1,19 +1,18 @@
 // Exec record: see exec_record.h.
 #include "core/session/exec_record.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
-#include <memory>
 #include <utility>
 
 #include "core/base/fs.h"
 #include "core/base/sys.h"
 #include "core/base/text.h"
 #include "core/run/state_json.h"
+#include "core/workspace/beneath.h"
 
 #include <nlohmann/json.hpp>
 
@@ -26,10 +25,6 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view kEnding = ".json";
 constexpr mode_t kOwnFile = 0600;
 constexpr Bytes kLongest{std::uint64_t{8} << 20U};
-
-struct CloseDir {
-  void operator()(DIR* dir) const { ::closedir(dir); }
-};
 
 std::string file_name(std::uint32_t id) {
   return text::cat(id, kEnding);
@@ -45,13 +40,11 @@ std::optional<std::uint32_t> id_of(std::string_view name) {
 }
 
 Result<std::vector<std::uint32_t>> ids_in(int dir) {
-  SBX_ASSIGN(UniqueFd again, sys::openat(dir, ".", O_RDONLY | O_DIRECTORY));
-  const std::unique_ptr<DIR, CloseDir> stream(::fdopendir(again.get()));
-  if (!stream) return sys_error("read the session's programs");
-  static_cast<void>(again.release());
+  SBX_ASSIGN(const UniqueFd again, sys::openat(dir, ".", O_RDONLY | O_DIRECTORY));
+  SBX_ASSIGN(const std::vector<std::string> names, workspace::read_names(again.get()));
   std::vector<std::uint32_t> ids;
-  while (const dirent* const entry = ::readdir(stream.get())) {
-    if (const auto id = id_of(static_cast<const char*>(entry->d_name))) ids.push_back(*id);
+  for (const std::string& name : names) {
+    if (const auto id = id_of(name)) ids.push_back(*id);
   }
   std::sort(ids.begin(), ids.end());
   return ids;

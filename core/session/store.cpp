@@ -1,7 +1,6 @@
 // Store: see store.h.
 #include "core/session/store.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -9,13 +8,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <ctime>
-#include <memory>
 #include <utility>
 
 #include "core/base/clock.h"
 #include "core/base/fs.h"
 #include "core/base/sys.h"
 #include "core/base/text.h"
+#include "core/workspace/beneath.h"
 
 namespace sbx::session {
 
@@ -30,20 +29,9 @@ constexpr const char* kLockFile = "lock";
 constexpr std::string_view kNew = ".new-";
 constexpr std::string_view kRemoved = ".rm-";
 
-struct CloseDir {
-  void operator()(DIR* dir) const { ::closedir(dir); }
-};
-
 Result<std::vector<std::string>> entries_of(int dir) {
-  SBX_ASSIGN(UniqueFd again, sys::openat(dir, ".", O_RDONLY | O_DIRECTORY));
-  const std::unique_ptr<DIR, CloseDir> stream(::fdopendir(again.get()));
-  if (!stream) return sys_error("read the sessions' directory");
-  static_cast<void>(again.release());
-  std::vector<std::string> names;
-  while (const dirent* const entry = ::readdir(stream.get())) {
-    const std::string name(static_cast<const char*>(entry->d_name));
-    if (name != "." && name != "..") names.push_back(name);
-  }
+  SBX_ASSIGN(const UniqueFd again, sys::openat(dir, ".", O_RDONLY | O_DIRECTORY));
+  SBX_ASSIGN(std::vector<std::string> names, workspace::read_names(again.get()));
   std::sort(names.begin(), names.end());
   return names;
 }
