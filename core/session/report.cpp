@@ -113,10 +113,12 @@ std::string exec_json(const std::string& session, const ExecResult& result) {
   std::string_view out = result.out;
   std::string_view err = result.err;
   // A character that the limit cut in two makes no text binary.
-  if (result.record.truncated || result.out_truncated)
+  if (result.record.truncated || result.out_truncated) {
     out = out.substr(0, text::utf8_valid_prefix(out));
-  if (result.record.truncated || result.err_truncated)
+  }
+  if (result.record.truncated || result.err_truncated) {
     err = err.substr(0, text::utf8_valid_prefix(err));
+  }
   const bool is_text = text::is_utf8(out) && text::is_utf8(err);
   json["stdout"] = is_text ? std::string(out) : text::base64(result.out);
   json["stderr"] = is_text ? std::string(err) : text::base64(result.err);
