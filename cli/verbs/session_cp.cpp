@@ -91,10 +91,10 @@ Status attach(const session::Store& store, const Invocation& given, Word& word) 
 }
 
 /// "sbx: not copied, a FIFO, socket or device: a, b and 3 more"
-void tell(std::string_view what, const image::Note& from, const image::Note& to) {
+void tell(std::string_view what, const archive::Note& from, const archive::Note& to) {
   std::string paths;
   std::uint64_t shown = 0;
-  for (const image::Note* note : {&from, &to}) {
+  for (const archive::Note* note : {&from, &to}) {
     for (const std::string& path : note->paths) {
       paths += text::cat(shown == 0 ? "" : ", ", text::escape(path));
       ++shown;
@@ -108,13 +108,13 @@ void tell(std::string_view what, const image::Note& from, const image::Note& to)
 /// The exit status of a copy that came to its end.
 int show(const session::CopyResult& result) {
   int status = kExitOk;
-  for (std::size_t i = 0; i < image::kNoteKinds; ++i) {
-    const auto kind = static_cast<image::NoteKind>(i);
-    const image::Note& from = result.from.notes[i];
-    const image::Note& to = result.to.notes[i];
+  for (std::size_t i = 0; i < archive::kNoteKinds; ++i) {
+    const auto kind = static_cast<archive::NoteKind>(i);
+    const archive::Note& from = result.from.notes[i];
+    const archive::Note& to = result.to.notes[i];
     if (from.count + to.count == 0) continue;
-    tell(image::describe(kind), from, to);
-    if (image::is_missing(kind)) status = kExitFailure;
+    tell(archive::describe(kind), from, to);
+    if (archive::is_missing(kind)) status = kExitFailure;
   }
   return status;
 }

@@ -14,7 +14,7 @@
 #include "core/base/exit_code.h"
 #include "core/base/sys.h"
 #include "core/base/text.h"
-#include "core/image/archive.h"
+#include "core/archive/archive.h"
 #include "core/run/scratch.h"
 #include "core/session/store.h"
 #include "core/session/trees.h"
@@ -42,7 +42,7 @@ constexpr std::array<Example, 2> kExamples = {{
     {"sbx session export web --path /home/sbx | tar -t", "what is in the home directory"},
 }};
 
-/// "", or what `image::archive_format` knows.
+/// "", or what `archive::archive_format` knows.
 Result<std::string> target_of(const Invocation& given) {
   const std::string* out = given.last("output");
   const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
@@ -51,7 +51,7 @@ Result<std::string> target_of(const Invocation& given) {
     return Error(Errc::kUsage, "an archive is nothing for a terminal")
         .with_hint("name a file with -o FILE.tar.zst, or use a pipe");
   }
-  if (image::archive_format(*out) != image::ArchiveFormat::kNone) return *out;
+  if (archive::archive_format(*out) != archive::ArchiveFormat::kNone) return *out;
   return Error(Errc::kUsage, text::cat("unknown kind of archive: ", text::escape(*out)))
       .with_hint("use .tar, .tar.gz, .tgz, .tar.zst, .tar.xz or .zip");
 }
@@ -78,8 +78,8 @@ Status write_file(const std::vector<workspace::MountedTree>& trees,
   const std::string name = slash == std::string::npos ? target : target.substr(slash + 1);
   SBX_ASSIGN(const run::Scratch scratch, run::Scratch::create(parent, state_dir));
   SBX_ASSIGN(
-      image::ArchiveWriter writer,
-      image::ArchiveWriter::create(text::cat(scratch.path(), "/", name), image::Holes::kYes));
+      archive::ArchiveWriter writer,
+      archive::ArchiveWriter::create(text::cat(scratch.path(), "/", name), archive::Holes::kYes));
   SBX_ASSIGN(const workspace::ExportReport report, workspace::export_tree(trees, path, writer));
   SBX_TRY(writer.commit());
   SBX_TRY(sys::renameat(scratch.fd(), name, scratch.parent_fd(), name));
@@ -88,9 +88,9 @@ Status write_file(const std::vector<workspace::MountedTree>& trees,
 }
 
 Status write_stream(const std::vector<workspace::MountedTree>& trees, const std::string& path) {
-  SBX_ASSIGN(image::ArchiveWriter writer,
-             image::ArchiveWriter::create_on(
-                 STDOUT_FILENO, image::ArchiveFormat::kTar, image::Holes::kYes));
+  SBX_ASSIGN(archive::ArchiveWriter writer,
+             archive::ArchiveWriter::create_on(
+                 STDOUT_FILENO, archive::ArchiveFormat::kTar, archive::Holes::kYes));
   SBX_ASSIGN(const workspace::ExportReport report, workspace::export_tree(trees, path, writer));
   SBX_TRY(writer.commit());
   warn(report);

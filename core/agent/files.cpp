@@ -19,10 +19,10 @@
 #include "core/confine/caps.h"
 #include "core/confine/landlock.h"
 #include "core/confine/seccomp.h"
-#include "core/image/inventory.h"
-#include "core/image/pack.h"
-#include "core/image/transfer.h"
-#include "core/image/unpack.h"
+#include "core/archive/inventory.h"
+#include "core/archive/pack.h"
+#include "core/archive/transfer.h"
+#include "core/archive/unpack.h"
 
 namespace sbx::agent {
 
@@ -91,7 +91,7 @@ Status confine_worker(const PayloadRules& rules) {
   const rlimit no_core{0, 0};
   if (::setrlimit(RLIMIT_DATA, &memory) != 0) return sys_error("limit the worker's memory");
   if (::setrlimit(RLIMIT_CORE, &no_core) != 0) return sys_error("turn core dumps off");
-  image::raise_descriptor_limit();
+  archive::raise_descriptor_limit();
   SBX_TRY(become_payload(rules));
   enter_workdir();
   if (rules.is_using_landlock) {
@@ -101,45 +101,45 @@ Status confine_worker(const PayloadRules& rules) {
                 confine::install_seccomp_in_child(confine::SeccompProfile::kFiles));
 }
 
-Status pack(const ipc::Files& request, image::TransferReport& report) {
-  std::optional<image::Inventory> present;
+Status pack(const ipc::Files& request, archive::TransferReport& report) {
+  std::optional<archive::Inventory> present;
   if (request.is_resuming) {
-    SBX_ASSIGN(present, image::Inventory::read(kPresent));
+    SBX_ASSIGN(present, archive::Inventory::read(kPresent));
   }
-  image::PackRequest pack;
-  pack.root = image::Root::kSandbox;
+  archive::PackRequest pack;
+  pack.root = archive::Root::kSandbox;
   pack.path = request.path;
   pack.root_name = request.root_name;
   pack.is_following = request.is_following;
   pack.is_opening_all = true;
   pack.is_announcing_total = request.is_announcing;
   pack.present = present.has_value() ? &*present : nullptr;
-  return image::pack(pack, kStream, report);
+  return archive::pack(pack, kStream, report);
 }
 
-Status work(const ipc::Files& request, image::TransferReport& report) {
+Status work(const ipc::Files& request, archive::TransferReport& report) {
   if (request.op == ipc::FilesOp::kPack) return pack(request, report);
-  image::UnpackRequest unpack;
-  unpack.root = image::Root::kSandbox;
+  archive::UnpackRequest unpack;
+  unpack.root = archive::Root::kSandbox;
   unpack.path = request.path;
   unpack.root_name = request.root_name;
   unpack.is_keeping_parts = request.is_resuming;
-  if (request.op == ipc::FilesOp::kUnpackAny) unpack.members = image::Members::kAny;
-  if (request.op == ipc::FilesOp::kList) return image::write_inventory(unpack, kStream);
-  return image::unpack(unpack, kStream, report);
+  if (request.op == ipc::FilesOp::kUnpackAny) unpack.members = archive::Members::kAny;
+  if (request.op == ipc::FilesOp::kList) return archive::write_inventory(unpack, kStream);
+  return archive::unpack(unpack, kStream, report);
 }
 
 [[noreturn]] void run_worker(const ipc::Files& request,
                              std::span<const UniqueFd> fds,
                              const PayloadRules& rules) {
-  image::TransferReport report;
+  archive::TransferReport report;
   if (!keep_only(fds).ok()) ::_exit(kNotReady);
   Status ready = confine_worker(rules);
   Status done = ready.ok() ? work(request, report) : std::move(ready);
   (void)::close(kStream);  // the other end need not wait for the report
   const bool is_ok = done.ok();
   if (!is_ok) report.fail(std::move(done).error());
-  (void)sys::write_all(kReport, image::encode(report));
+  (void)sys::write_all(kReport, archive::encode(report));
   ::_exit(is_ok ? 0 : 1);
 }
 

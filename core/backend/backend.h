@@ -71,12 +71,22 @@ struct InputFile {
   bool operator==(const InputFile&) const = default;
 };
 
+/// The root file system of an image, in place of the host's tree.
+struct ImageRoot {
+  std::vector<std::string> layers;   ///< absolute layer directories (as WritableRoot), lowest first
+  User user;                         ///< the image's; programs run as it
+  std::vector<uint32_t> groups;      ///< its further groups
+  std::vector<std::string> volumes;  ///< directories that have to be there: absolute, normalised
+};
+
 /// A root that keeps what is written to it (sessions): an overlay of layers. A layer is a directory
 /// with `fs/PART` (content, as overlayfs keeps an upper) and, while it is somebody's upper,
 /// `ovl/PART` (work directory); PART is "root", or "m-<hex>" of a host directory that is mounted
 /// `overlay`. With ids of a range the content belongs to those of IdRange::kStorage.
 struct WritableRoot {
-  std::vector<std::string> lowers;  ///< absolute layer directories, lowest first; [0] is the base
+  /// Absolute layer directories, lowest first: those of the image (LaunchRequest::image), if any,
+  /// then the base (Backend::base_layer), then the root's own.
+  std::vector<std::string> lowers;
   std::string upper;  ///< absolute; exists, ours alone, no other sandbox has it; `fs` and `ovl` are
                       ///< made when missing, `ovl` is made anew
 };
@@ -90,7 +100,10 @@ struct LaunchRequest {
   std::vector<InputFile> files;
   /// A session: it gets whatever pausing and counting need, and its programs are apart from PID 1.
   bool is_lasting = false;
-  std::optional<WritableRoot> root;  ///< nullopt: a root that is thrown away, /work on a tmpfs
+  /// nullopt: a root that is thrown away, /work on a tmpfs. With an image and no `root` the backend
+  /// makes an upper for it that goes with the sandbox.
+  std::optional<WritableRoot> root;
+  std::optional<ImageRoot> image;
 };
 
 /// The message channel to the agent (PID 1 inside) of one sandbox.
@@ -236,7 +249,8 @@ struct Backend {
   /// caller reads its command line, profile and inputs. A failure shows in launch().
   std::shared_ptr<HeadStart> (*begin)(HeadRequest request);
   Result<std::unique_ptr<Plan>> (*plan)(const LaunchRequest&);
-  /// The frozen lowest layer for this host's tree and the request's profile, below `layers_dir`
+  /// The frozen layer with what a sandbox of the request's profile has in its root, besides the
+  /// image or the host's tree, below `layers_dir`
   /// (ours alone): made when it is not there (some 10 ms), else found (1 ms). Returns its name,
   /// "base-<hex>". `request.root` is not looked at. Whoever removes layers spares names that begin
   /// with '.' as long as they are locked (flock(2)).

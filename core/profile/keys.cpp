@@ -37,6 +37,13 @@ const std::array kTable{
         SBX_FIELD(Isolation, isolation),
         "the kind of sandbox: namespaces (jail), a virtual machine (vm), or what the host can do",
         "SBX_ISOLATION"},
+    Key{"image",
+        SBX_FIELD(std::string, image),
+        "the image whose files are the root; empty takes the host's own programs",
+        "SBX_IMAGE",
+        {},
+        image_complaint,
+        "^([A-Za-z0-9][A-Za-z0-9._/:@+-]*)?$"},
     Key{"language.compile",
         SBX_FIELD(std::vector<std::string>, language.compile),
         "the compiler and its arguments, with {source} and {program}; empty compiles nothing",
@@ -211,8 +218,7 @@ const std::array kTable{
 constexpr std::array<std::string_view, 3> kGroups{"language", "limits", "session"};
 
 // Keys that the design knows and this version does not have: saying so beats "unknown key".
-constexpr std::array<std::string_view, 11> kLater{"image",
-                                                  "root",
+constexpr std::array<std::string_view, 10> kLater{"root",
                                                   "network",
                                                   "net",
                                                   "secrets",

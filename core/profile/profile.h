@@ -107,6 +107,7 @@ struct Profile {
   std::string description;
   std::string file;  // empty for a shipped profile
   Isolation isolation = Isolation::kJail;
+  std::string image;  // name of an image whose files are the root; empty: the host's tree
   Language language;
   std::vector<EnvVar> env;            // in order of first mention; names are unique
   std::vector<std::string> env_pass;  // names taken from the host's environment; env wins

@@ -13,6 +13,7 @@ namespace sbx::profile {
 namespace {
 
 constexpr std::size_t kMostName = 64;
+constexpr std::size_t kMostImageName = 200;
 constexpr std::size_t kMostServiceName = 32;
 constexpr std::size_t kMostLabelName = 128;
 constexpr std::size_t kMostLabelValue = 1024;
@@ -115,6 +116,17 @@ std::string name_complaint(std::string_view name) {
                           return is_alnum(c) || c == '.' || c == '_' || c == '-';
                         });
   if (!is_valid) return "is no profile name: letters, digits, dot, dash and underscore only";
+  return {};
+}
+
+std::string image_complaint(std::string_view name) {
+  if (name.empty()) return {};
+  if (name.size() > kMostImageName) return "is longer than 200 characters";
+  const bool is_valid =
+      is_alnum(name.front()) && std::all_of(name.begin(), name.end(), [](char c) {
+        return is_alnum(c) || std::string_view("._/:@+-").find(c) != std::string_view::npos;
+      });
+  if (!is_valid) return "is no image's name: letters, digits and . _ / : @ + - only";
   return {};
 }
 

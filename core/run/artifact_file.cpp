@@ -92,7 +92,7 @@ Result<ArtifactFile::Piece> ArtifactFile::next(std::span<std::byte> buffer) {
     }
     is_hole = extent_ == extents_.size() || extents_[extent_].offset > at_;
     if (extent_ < extents_.size()) {
-      const image::Extent& extent = extents_[extent_];
+      const archive::Extent& extent = extents_[extent_];
       end = is_hole ? extent.offset : extent.offset + extent.length;
     }
   }

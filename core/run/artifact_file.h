@@ -12,7 +12,7 @@
 #include "core/base/result.h"
 #include "core/base/sha256.h"
 #include "core/base/unique_fd.h"
-#include "core/image/archive.h"
+#include "core/archive/archive.h"
 
 namespace sbx::run {
 
@@ -28,7 +28,7 @@ class ArtifactFile {
   std::uint64_t size() const { return size_; }
   /// Where its data is, sorted; one empty extent at the end when it is all hole. Empty when there
   /// is no hole.
-  const std::vector<image::Extent>& extents() const { return extents_; }
+  const std::vector<archive::Extent>& extents() const { return extents_; }
 
   struct Piece {
     std::size_t size = 0;  ///< 0: the end
@@ -49,7 +49,7 @@ class ArtifactFile {
   std::uint64_t size_;
   std::uint64_t at_ = 0;
   std::size_t extent_ = 0;  // the first that does not end before at_
-  std::vector<image::Extent> extents_;
+  std::vector<archive::Extent> extents_;
   Sha256 hash_;
   std::string head_;
 };

@@ -14,7 +14,7 @@
 #include "core/base/sha256.h"
 #include "core/base/sys.h"
 #include "core/base/text.h"
-#include "core/image/archive.h"
+#include "core/archive/archive.h"
 #include "core/run/artifact_file.h"
 #include "core/run/artifact_tree.h"
 #include "core/run/artifacts.h"
@@ -87,16 +87,16 @@ bool is_directory(const std::string& path) {
 
 class ArchiveCopy {
  public:
-  ArchiveCopy(image::ArchiveWriter& writer, const ArtifactRequest& request)
+  ArchiveCopy(archive::ArchiveWriter& writer, const ArtifactRequest& request)
       : writer_(writer), request_(request) {}
 
   Status add(Artifact& item, const ArtifactList& list) {
-    image::ArchiveEntry entry;
+    archive::ArchiveEntry entry;
     entry.path = item.saved_as.empty() ? item.path : item.saved_as;
     entry.mode = item.mode & 0777U;
     entry.mtime_ns = item.mtime_ns;
     if (item.type == ArtifactType::kDirectory) {
-      entry.type = image::EntryType::kDirectory;
+      entry.type = archive::EntryType::kDirectory;
       return writer_.add(entry);
     }
     if (item.type != ArtifactType::kFile || !item.skipped.empty()) return {};
@@ -120,7 +120,7 @@ class ArchiveCopy {
   }
 
  private:
-  Status add_link(image::ArchiveEntry& entry, Artifact& item, const ArtifactList& list) {
+  Status add_link(archive::ArchiveEntry& entry, Artifact& item, const ArtifactList& list) {
     for (const Artifact& original : list.items) {
       if (original.path != item.link) continue;
       item.skipped = original.skipped;
@@ -129,11 +129,11 @@ class ArchiveCopy {
       item.mime = original.mime;
       entry.link = original.saved_as.empty() ? original.path : original.saved_as;
     }
-    entry.type = image::EntryType::kHardLink;
+    entry.type = archive::EntryType::kHardLink;
     return writer_.add(entry);
   }
 
-  image::ArchiveWriter& writer_;
+  archive::ArchiveWriter& writer_;
   const ArtifactRequest& request_;
 };
 
@@ -156,7 +156,7 @@ Result<ArtifactSink> ArtifactSink::open(const std::string& target) {
     return ArtifactSink(Kind::kDirectory, std::move(path));
   }
   const bool is_archive =
-      image::archive_format(path) != image::ArchiveFormat::kNone && !target.ends_with('/');
+      archive::archive_format(path) != archive::ArchiveFormat::kNone && !target.ends_with('/');
   if (st.ok() && (!is_archive || !S_ISREG(st.value().st_mode))) {
     return Error(Errc::kUsage, text::cat("output ", path, ": exists and is not a directory"))
         .with_hint(
@@ -239,9 +239,9 @@ Status ArtifactSink::write_into_directory(const ArtifactRequest& request,
 Status ArtifactSink::write_archive(const ArtifactRequest& request, ArtifactList& list) const {
   const Place place = place_of(target_);
   SBX_ASSIGN(const Scratch scratch, Scratch::create(place.parent, how_.state_dir));
-  SBX_ASSIGN(image::ArchiveWriter writer,
-             image::ArchiveWriter::create(text::cat(scratch.path(), "/", place.name),
-                                          list.has_holes ? image::Holes::kYes : image::Holes::kNo));
+  SBX_ASSIGN(archive::ArchiveWriter writer,
+             archive::ArchiveWriter::create(text::cat(scratch.path(), "/", place.name),
+                                          list.has_holes ? archive::Holes::kYes : archive::Holes::kNo));
   ArchiveCopy copy(writer, request);
   std::int64_t newest = 0;
   for (Artifact& item : list.items) {
@@ -250,7 +250,7 @@ Status ArtifactSink::write_archive(const ArtifactRequest& request, ArtifactList&
   }
   const std::string manifest = manifest_json(list);
   std::size_t at = 0;
-  image::ArchiveEntry entry;
+  archive::ArchiveEntry entry;
   entry.path = kManifestName;
   entry.mtime_ns = newest;
   entry.size = manifest.size();

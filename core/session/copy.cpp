@@ -16,10 +16,10 @@
 #include "core/base/loop.h"
 #include "core/base/sys.h"
 #include "core/base/text.h"
-#include "core/image/inventory.h"
-#include "core/image/pack.h"
-#include "core/image/tree_path.h"
-#include "core/image/unpack.h"
+#include "core/archive/inventory.h"
+#include "core/archive/pack.h"
+#include "core/archive/tree_path.h"
+#include "core/archive/unpack.h"
 #include "core/run/signals.h"
 #include "core/session/copy_child.h"
 #include "core/session/files_request.h"
@@ -53,7 +53,7 @@ class Copying {
       : from_(from),
         to_(to),
         options_(options),
-        root_name_(from.is_stream ? "" : image::name_of_copy(from.path)) {}
+        root_name_(from.is_stream ? "" : archive::name_of_copy(from.path)) {}
 
   Result<CopyResult> run();
 
@@ -66,7 +66,7 @@ class Copying {
                             std::span<const int> fds);
   Result<End*> start_pack(int out, int present);
   Result<End*> start_unpack(int in);
-  image::UnpackRequest host_unpack() const;
+  archive::UnpackRequest host_unpack() const;
   ipc::Files worker_unpack(ipc::FilesOp op) const;
   Status watch(End& end);
   Status watch_signals();
@@ -86,7 +86,7 @@ class Copying {
   End* source_ = nullptr;
   End* middle_ = nullptr;
   End* sink_ = nullptr;
-  image::TransferProgress* progress_ = nullptr;
+  archive::TransferProgress* progress_ = nullptr;
   std::vector<Watch> signals_;
   Watch look_again_;
   std::optional<int> signal_;
@@ -94,9 +94,9 @@ class Copying {
 
 /// The report of an end, or why there is none.
 image::TransferReport report_of(const End& end) {
-  auto report = image::decode_report(end.report_text);
+  auto report = archive::decode_report(end.report_text);
   if (report.ok() && !end.error.has_value()) return std::move(report).value();
-  image::TransferReport none;
+  archive::TransferReport none;
   none.fail(end.error.has_value() ? *end.error : Error(Errc::kSystem, "an end of the copy died"));
   return none;
 }
@@ -126,7 +126,7 @@ void Copying::read_report(End& end) {
     const auto size = sys::read(end.report_fd.get(), piece.data(), piece.size());
     if (!size.ok() && size.error().sys_errno() == EAGAIN) return;
     if (!size.ok() || size.value() == 0) break;
-    if (end.report_text.size() > image::kMaxReport) break;
+    if (end.report_text.size() > archive::kMaxReport) break;
     end.report_text.append(piece.data(), size.value());
   }
   end.report_watch.remove();
@@ -191,7 +191,7 @@ Result<End*> Copying::start_worker(const CopyPlace& place,
 }
 
 image::UnpackRequest Copying::host_unpack() const {
-  image::UnpackRequest request;
+  archive::UnpackRequest request;
   request.path = to_.path;
   request.root_name = root_name_;
   request.is_keeping_parts = options_.is_resuming;
@@ -216,8 +216,8 @@ Status Copying::start_list(sys::Pipe& list) {
     SBX_TRY(start_worker(to_, worker_unpack(ipc::FilesOp::kList), fds));
   } else {
     const ChildWork work = [request = host_unpack()](const ChildFds& fds,
-                                                     image::TransferReport& /*report*/) {
-      return image::write_inventory(request, fds.out);
+                                                     archive::TransferReport& /*report*/) {
+      return archive::write_inventory(request, fds.out);
     };
     SBX_TRY(start_child({-1, list.w.get()}, work));
   }
@@ -226,7 +226,7 @@ Status Copying::start_list(sys::Pipe& list) {
 }
 
 Result<End*> Copying::start_pack(int out, int present) {
-  const bool is_following = image::split_path(from_.path).has_slash;
+  const bool is_following = archive::split_path(from_.path).has_slash;
   if (from_.is_session()) {
     ipc::Files request;
     request.path = from_.path;
@@ -238,18 +238,18 @@ Result<End*> Copying::start_pack(int out, int present) {
     if (present >= 0) fds.push_back(present);
     return start_worker(from_, request, fds);
   }
-  image::PackRequest request;
+  archive::PackRequest request;
   request.path = from_.path;
   request.root_name = root_name_;
   request.is_following = is_following;
   request.is_announcing_total = static_cast<bool>(options_.on_progress);
   request.progress = progress_;
-  const ChildWork work = [request](const ChildFds& fds, image::TransferReport& report) -> Status {
-    if (fds.in < 0) return image::pack(request, fds.out, report);
-    SBX_ASSIGN(const image::Inventory present_files, image::Inventory::read(fds.in));
-    image::PackRequest with = request;
+  const ChildWork work = [request](const ChildFds& fds, archive::TransferReport& report) -> Status {
+    if (fds.in < 0) return archive::pack(request, fds.out, report);
+    SBX_ASSIGN(const archive::Inventory present_files, archive::Inventory::read(fds.in));
+    archive::PackRequest with = request;
     with.present = &present_files;
-    return image::pack(with, fds.out, report);
+    return archive::pack(with, fds.out, report);
   };
   return start_child({present, out}, work);
 }
@@ -261,8 +261,8 @@ Result<End*> Copying::start_unpack(int in) {
     return start_worker(to_, worker_unpack(op), fds);
   }
   const ChildWork work = [request = host_unpack()](const ChildFds& fds,
-                                                   image::TransferReport& report) {
-    return image::unpack(request, fds.in, report);
+                                                   archive::TransferReport& report) {
+    return archive::unpack(request, fds.in, report);
   };
   return start_child({in, -1}, work);
 }
@@ -345,7 +345,7 @@ Result<CopyResult> Copying::result() {
   if (result.to.error.has_value() && !result.to.is_cut) return *result.to.error;
   for (const End& end : ends_) {
     if (end.is_dropped) continue;
-    const image::TransferReport report = report_of(end);
+    const archive::TransferReport report = report_of(end);
     if (!report.error.has_value()) continue;
     if (!report.is_cut) return *report.error;
     if (!cut.has_value()) cut = report.error;

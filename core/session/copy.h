@@ -13,7 +13,7 @@
 #include <string>
 
 #include "core/base/result.h"
-#include "core/image/transfer.h"
+#include "core/archive/transfer.h"
 #include "core/session/client.h"
 
 namespace sbx::session {
@@ -40,8 +40,8 @@ struct CopyOptions {
 };
 
 struct CopyResult {
-  image::TransferReport from;  ///< what could not be read or taken along
-  image::TransferReport to;    ///< what could not be kept
+  archive::TransferReport from;  ///< what could not be read or taken along
+  archive::TransferReport to;    ///< what could not be kept
   std::optional<int> signal;   ///< it was interrupted by this one
 };
 

@@ -67,22 +67,22 @@ Result<CopyChild> start_copy_child(const ChildFds& fds, const ChildWork& work) {
     die_with_parent_in_child(parent);
     leave_signals_to_parent();
     if (!keep_only(fds.in, fds.out, report.w.get()).ok()) ::_exit(1);
-    image::raise_descriptor_limit();
-    image::TransferReport said;
+    archive::raise_descriptor_limit();
+    archive::TransferReport said;
     Status done = work({fds.in < 0 ? -1 : kIn, fds.out < 0 ? -1 : kOut}, said);
     (void)::close(kIn);
     (void)::close(kOut);
     const bool is_ok = done.ok();
     if (!is_ok) said.fail(std::move(done).error());
-    (void)sys::write_all(kReport, image::encode(said));
+    (void)sys::write_all(kReport, archive::encode(said));
     ::_exit(is_ok ? 0 : 1);
   }
   SBX_ASSIGN(UniqueFd pidfd, sys::pidfd_open(pid));
   return CopyChild{ChildProcess(pid, std::move(pidfd)), std::move(report.r)};
 }
 
-ChildWork relay_work(image::TransferProgress* progress) {
-  return [progress](const ChildFds& fds, image::TransferReport& report) -> Status {
+ChildWork relay_work(archive::TransferProgress* progress) {
+  return [progress](const ChildFds& fds, archive::TransferReport& report) -> Status {
     std::vector<char> buffer(std::size_t{256} << 10U);
     while (true) {
       SBX_ASSIGN(const std::size_t size, sys::read(fds.in, buffer.data(), buffer.size()));
@@ -96,12 +96,12 @@ ChildWork relay_work(image::TransferProgress* progress) {
 
 image::TransferProgress* shared_progress() {
   void* const memory = ::mmap(nullptr,
-                              sizeof(image::TransferProgress),
+                              sizeof(archive::TransferProgress),
                               PROT_READ | PROT_WRITE,
                               MAP_SHARED | MAP_ANONYMOUS,
                               -1,
                               0);
-  return memory == MAP_FAILED ? nullptr : new (memory) image::TransferProgress{};
+  return memory == MAP_FAILED ? nullptr : new (memory) archive::TransferProgress{};
 }
 
 }  // namespace sbx::session

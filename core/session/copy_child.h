@@ -11,7 +11,7 @@
 #include "core/base/process.h"
 #include "core/base/result.h"
 #include "core/base/unique_fd.h"
-#include "core/image/transfer.h"
+#include "core/archive/transfer.h"
 
 namespace sbx::session {
 
@@ -20,7 +20,7 @@ struct ChildFds {
   int in = -1;
   int out = -1;
 };
-using ChildWork = std::function<Status(const ChildFds& fds, image::TransferReport& report)>;
+using ChildWork = std::function<Status(const ChildFds& fds, archive::TransferReport& report)>;
 
 struct CopyChild {
   ChildProcess process;
@@ -31,7 +31,7 @@ struct CopyChild {
 Result<CopyChild> start_copy_child(const ChildFds& fds, const ChildWork& work);
 
 /// The work of a child that only passes a stream on.
-ChildWork relay_work(image::TransferProgress* progress);
+ChildWork relay_work(archive::TransferProgress* progress);
 
 /// Memory that the child's progress can be read from; null when there is none.
 image::TransferProgress* shared_progress();

@@ -15,7 +15,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 /// Indexed by NoteKind.
-constexpr std::array<const char*, image::kNoteKinds> kNames{"special_file",
+constexpr std::array<const char*, archive::kNoteKinds> kNames{"special_file",
                                                             "unreadable",
                                                             "changed",
                                                             "xattr",
@@ -35,14 +35,14 @@ std::string copy_json(const CopyResult& result) {
   json["bytes"] = std::max(result.from.bytes, result.to.bytes);
   json["skipped"] = result.from.skipped;
   Json notes = Json::array();
-  for (std::size_t kind = 0; kind < image::kNoteKinds; ++kind) {
-    const image::Note& from = result.from.notes[kind];
-    const image::Note& to = result.to.notes[kind];
+  for (std::size_t kind = 0; kind < archive::kNoteKinds; ++kind) {
+    const archive::Note& from = result.from.notes[kind];
+    const archive::Note& to = result.to.notes[kind];
     if (from.count + to.count == 0) continue;
     Json note;
     note["kind"] = kNames[kind];
     note["count"] = from.count + to.count;
-    note["missing"] = image::is_missing(static_cast<image::NoteKind>(kind));
+    note["missing"] = archive::is_missing(static_cast<archive::NoteKind>(kind));
     note["paths"] = from.paths;
     for (const std::string& path : to.paths) {
       note["paths"].push_back(path);

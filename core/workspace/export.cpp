@@ -13,7 +13,7 @@
 
 #include "core/base/sys.h"
 #include "core/base/text.h"
-#include "core/image/pack_file.h"
+#include "core/archive/pack_file.h"
 #include "core/workspace/beneath.h"
 
 namespace sbx::workspace {
@@ -65,7 +65,7 @@ class SteadyReader {
 
 class Exporter {
  public:
-  Exporter(std::span<const MountedTree> trees, image::ArchiveWriter& writer)
+  Exporter(std::span<const MountedTree> trees, archive::ArchiveWriter& writer)
       : trees_(trees), writer_(writer) {}
 
   Result<ExportReport> run(const std::string& path) {
@@ -147,8 +147,8 @@ class Exporter {
     return enter(mounted, below);
   }
 
-  static image::ArchiveEntry entry_of(const struct stat& st, const std::string& path) {
-    image::ArchiveEntry entry;
+  static archive::ArchiveEntry entry_of(const struct stat& st, const std::string& path) {
+    archive::ArchiveEntry entry;
     entry.path = path;
     entry.mode = st.st_mode & 07777U;
     entry.mtime_ns = st.st_mtim.tv_sec * kNsPerSecond + st.st_mtim.tv_nsec;
@@ -160,8 +160,8 @@ class Exporter {
     if (!fd.ok() && is_gone(fd.error())) return {};
     if (!fd.ok()) return fd.error();
     SBX_ASSIGN(const struct stat st, sys::fstat(fd.value().get()));
-    image::ArchiveEntry entry = entry_of(st, path);
-    entry.type = image::EntryType::kDirectory;
+    archive::ArchiveEntry entry = entry_of(st, path);
+    entry.type = archive::EntryType::kDirectory;
     SBX_ASSIGN(entry.xattrs, content_xattrs(fd.value().get()));
     return writer_.add(entry);
   }
@@ -172,8 +172,8 @@ class Exporter {
              const std::string& path) {
     if (S_ISREG(found.st.st_mode)) return add_file(mounted, dir, found, path);
     if (S_ISLNK(found.st.st_mode)) {
-      image::ArchiveEntry entry = entry_of(found.st, path);
-      entry.type = image::EntryType::kSymlink;
+      archive::ArchiveEntry entry = entry_of(found.st, path);
+      entry.type = archive::EntryType::kSymlink;
       SBX_ASSIGN(entry.link, mounted.tree->read_link(dir, found));
       ++report_.files;
       return writer_.add(entry);
@@ -189,7 +189,7 @@ class Exporter {
                   const std::string& path) {
     SBX_ASSIGN(const UniqueFd file, mounted.tree->open_file(dir, found));
     SBX_ASSIGN(const struct stat st, sys::fstat(file.get()));
-    image::ArchiveEntry entry = entry_of(st, path);
+    archive::ArchiveEntry entry = entry_of(st, path);
     ++report_.files;
     if (st.st_nlink > 1 && writer_.keeps_hard_links()) {
       if (linked_.size() >= kMaxLinked) return Error(Errc::kLimit, "too many hard links");
@@ -197,13 +197,13 @@ class Exporter {
       const auto key = std::tuple(&mounted, found.top, st.st_dev, st.st_ino);
       const auto [first, is_new] = linked_.emplace(key, path);
       if (!is_new) {
-        entry.type = image::EntryType::kHardLink;
+        entry.type = archive::EntryType::kHardLink;
         entry.link = first->second;
         return writer_.add(entry);
       }
     }
     entry.size = static_cast<std::uint64_t>(st.st_size);
-    entry.data = image::data_extents(file.get(), entry.size);
+    entry.data = archive::data_extents(file.get(), entry.size);
     if (entry.data.empty() && entry.size > 0) entry.data.push_back({entry.size, 0});  // all hole
     const bool is_dense = entry.data.size() == 1 && entry.data[0].length == entry.size;
     if (is_dense) entry.data.clear();
@@ -216,7 +216,7 @@ class Exporter {
   }
 
   std::span<const MountedTree> trees_;
-  image::ArchiveWriter& writer_;
+  archive::ArchiveWriter& writer_;
   std::string base_;
   std::vector<Frame> frames_;
   std::size_t held_ = 0;  // names in all frames
@@ -228,7 +228,7 @@ class Exporter {
 
 Result<ExportReport> export_tree(std::span<const MountedTree> trees,
                                  const std::string& path,
-                                 image::ArchiveWriter& writer) {
+                                 archive::ArchiveWriter& writer) {
   return Exporter(trees, writer).run(path);
 }
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/base/result.h"
-#include "core/image/archive.h"
+#include "core/archive/archive.h"
 #include "core/workspace/merged_tree.h"
 
 namespace sbx::workspace {
@@ -33,6 +33,6 @@ struct ExportReport {
 /// commit. Blocks.
 Result<ExportReport> export_tree(std::span<const MountedTree> trees,
                                  const std::string& path,
-                                 image::ArchiveWriter& writer);
+                                 archive::ArchiveWriter& writer);
 
 }  // namespace sbx::workspace

@@ -16,9 +16,9 @@
 #include "core/base/sys.h"
 #include "core/base/text.h"
 #include "core/base/unique_fd.h"
-#include "core/image/inventory.h"
-#include "core/image/transfer.h"
-#include "core/image/unpack.h"
+#include "core/archive/inventory.h"
+#include "core/archive/transfer.h"
+#include "core/archive/unpack.h"
 
 namespace {
 
@@ -37,18 +37,18 @@ void require_alone(const std::string& dir, std::string_view name) {
   (void)::closedir(stream);
 }
 
-void unpack_into(int stream, const std::string& path, sbx::image::Members members) {
-  sbx::image::UnpackRequest request;
+void unpack_into(int stream, const std::string& path, sbx::archive::Members members) {
+  sbx::archive::UnpackRequest request;
   request.path = path;
   request.members = members;
   request.root_name.push_back('t');
   request.is_keeping_parts = true;
   request.max_entries = 1000;
   request.max_bytes = std::uint64_t{64} << 20U;
-  sbx::image::TransferReport report;
+  sbx::archive::TransferReport report;
   require(::lseek(stream, 0, SEEK_SET) == 0);
-  static_cast<void>(sbx::image::unpack(request, stream, report));
-  const auto read = sbx::image::decode_report(sbx::image::encode(report));
+  static_cast<void>(sbx::archive::unpack(request, stream, report));
+  const auto read = sbx::archive::decode_report(sbx::archive::encode(report));
   require(read.ok());
 }
 
@@ -57,18 +57,18 @@ void unpack_into(int stream, const std::string& path, sbx::image::Members member
 // NOLINTNEXTLINE(readability-identifier-naming): libFuzzer gives the name
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  static_cast<void>(sbx::image::decode_report(text));
+  static_cast<void>(sbx::archive::decode_report(text));
   const sbx::UniqueFd stream(::memfd_create("stream", MFD_CLOEXEC));
   require(stream.valid() && sbx::sys::write_all(stream.get(), text).ok());
   auto made = sbx::fs::TempDir::create("/tmp", "sbx-fuzz-unpack-");
   require(made.ok());
   const std::string inner = sbx::text::cat(made.value().path(), "/in");
   require(::mkdir(inner.c_str(), 0700) == 0);
-  unpack_into(stream.get(), inner, sbx::image::Members::kOneTree);
+  unpack_into(stream.get(), inner, sbx::archive::Members::kOneTree);
   require_alone(made.value().path(), "in");
-  unpack_into(stream.get(), inner, sbx::image::Members::kAny);
+  unpack_into(stream.get(), inner, sbx::archive::Members::kAny);
   require_alone(made.value().path(), "in");
   require(::lseek(stream.get(), 0, SEEK_SET) == 0);
-  static_cast<void>(sbx::image::Inventory::read(stream.get()));
+  static_cast<void>(sbx::archive::Inventory::read(stream.get()));
   return 0;
 }

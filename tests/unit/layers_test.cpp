@@ -30,39 +30,80 @@ const std::vector<Layer>& layers() {
       {"base", {}},
       {"ipc", {"base"}},
       {"profile", {"base"}},
-      {"image", {"base"}},
+      {"archive", {"base"}},
       {"confine", {"base"}},
-      {"workspace", {"base", "image", "confine"}},
+      {"workspace", {"base", "archive", "confine"}},
       {"host", {"base", "confine"}},
-      {"agent", {"base", "ipc", "confine", "image"}},
-      {"backend", {"base", "ipc", "profile", "confine", "host", "image"}},
-      {"backend/jail", {"base", "ipc", "profile", "confine", "host", "image", "agent", "backend"}},
+      {"image", {"base", "archive", "confine", "workspace", "host"}},
+      {"agent", {"base", "ipc", "confine", "archive"}},
+      {"backend", {"base", "ipc", "profile", "confine", "host", "archive", "image", "workspace"}},
+      {"backend/jail",
+       {"base",
+        "ipc",
+        "profile",
+        "confine",
+        "host",
+        "archive",
+        "image",
+        "workspace",
+        "agent",
+        "backend"}},
       {"supervise",
-       {"base", "ipc", "profile", "confine", "host", "image", "agent", "backend", "backend/jail"}},
+       {"base",
+        "ipc",
+        "profile",
+        "confine",
+        "host",
+        "archive",
+        "image",
+        "workspace",
+        "agent",
+        "backend",
+        "backend/jail"}},
       {"run",
        {"base",
         "ipc",
         "profile",
         "confine",
         "host",
+        "archive",
         "image",
+        "workspace",
         "agent",
         "backend",
         "backend/jail",
         "supervise"}},
+      {"packages",
+       {"base", "profile", "confine", "host", "archive", "image", "workspace", "backend", "run"}},
       {"session",
        {"base",
         "ipc",
         "profile",
         "confine",
         "host",
+        "archive",
         "image",
+        "workspace",
+        "agent",
+        "backend",
+        "backend/jail",
+        "supervise",
+        "run"}},
+      {"build",
+       {"base",
+        "ipc",
+        "profile",
+        "confine",
+        "host",
+        "archive",
+        "image",
+        "workspace",
         "agent",
         "backend",
         "backend/jail",
         "supervise",
         "run",
-        "workspace"}},
+        "session"}},
   };
   return kLayers;
 }
@@ -74,10 +115,11 @@ bool is_registry(std::string_view file, std::string_view to) {
   return is_table && to.starts_with("backend/");
 }
 
-/// A third-party header that costs seconds to compile, and the one file that may include it.
+/// A third-party header that costs seconds to compile, and the one file that may include it (two
+/// where writing and reading are apart).
 struct HeavyHeader {
   std::string_view prefix;
-  std::string_view file;
+  std::string_view files;  // with a space between
 };
 
 constexpr std::array kHeavyHeaders{
@@ -85,8 +127,8 @@ constexpr std::array kHeavyHeaders{
     HeavyHeader{"yaml-cpp/", "core/profile/yaml.cpp"},
     HeavyHeader{"spdlog/", "core/base/log.cpp"},
     HeavyHeader{"fmt/", "core/base/fmt_impl.cpp"},
-    HeavyHeader{"archive.h", "core/image/archive.cpp"},
-    HeavyHeader{"archive_entry.h", "core/image/archive.cpp"},
+    HeavyHeader{"archive.h", "core/archive/archive.cpp core/archive/archive_reader.cpp"},
+    HeavyHeader{"archive_entry.h", "core/archive/archive.cpp core/archive/archive_reader.cpp"},
     HeavyHeader{"nettle/", "core/base/sha256.cpp"},
     HeavyHeader{"seccomp.h", "core/confine/gen/seccomp_rules.cpp"},
 };
@@ -343,20 +385,21 @@ TEST_CASE("layers: each folder's library links only what the folder may include"
   }
 }
 
-TEST_CASE("layers: a heavy third-party header is included by one source file only") {
+TEST_CASE("layers: a heavy third-party header is included by its own source file only") {
   std::map<std::string_view, std::set<std::string>> users;
   for (const Include& include : all_includes()) {
     if (include.is_quoted) continue;
     const HeavyHeader* heavy = heavy_header(include.target);
     if (heavy == nullptr) continue;
     users[heavy->prefix].insert(include.line.file);
-    if (include.line.file != heavy->file) {
-      report(include.line, include.target + " belongs into " + std::string(heavy->file) + " alone");
+    if (heavy->files.find(include.line.file) == std::string_view::npos) {
+      report(include.line,
+             include.target + " belongs into " + std::string(heavy->files) + " alone");
     }
   }
   for (const HeavyHeader& heavy : kHeavyHeaders) {
     CAPTURE(std::string(heavy.prefix));
-    CHECK(users[heavy.prefix].size() == 1);  // 0: the row is out of date
+    CHECK(!users[heavy.prefix].empty());  // else the row is out of date
   }
 }
 

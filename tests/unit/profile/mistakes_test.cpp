@@ -35,7 +35,7 @@ TEST_CASE("mistakes: forty of them in one file are all told, in order, with line
 descripton: hello
 isolation: "container"
 name: foo
-image: debian
+ports: [80]
 memory: 512M
 language:
   interpreter: python3

@@ -14,9 +14,9 @@
 #include <doctest/doctest.h>
 
 #include "core/base/sys.h"
-#include "core/image/pack.h"
-#include "core/image/transfer.h"
-#include "core/image/unpack.h"
+#include "core/archive/pack.h"
+#include "core/archive/transfer.h"
+#include "core/archive/unpack.h"
 
 #include "tests/unit/supervise/box.h"
 
@@ -32,7 +32,7 @@ UniqueFd memory() {
 struct Worked {
   int status = -1;
   std::optional<Error> refused;  ///< it never ran
-  image::TransferReport report;
+  archive::TransferReport report;
 
   bool is_ok() const { return status == 0 && !report.error.has_value(); }
   std::string error() const {
@@ -60,9 +60,9 @@ Worked work(Box& box, ipc::Files request, int stream) {
   if (!box.sup->files(std::move(request), fds, std::move(handler)).ok()) return worked;
   report.value().w.reset();
   box.wait([&] { return is_done; });
-  const Result<std::string> text = sys::read_all(report.value().r.get(), Bytes{image::kMaxReport});
+  const Result<std::string> text = sys::read_all(report.value().r.get(), Bytes{archive::kMaxReport});
   if (!text.ok()) return worked;
-  Result<image::TransferReport> decoded = image::decode_report(text.value());
+  Result<archive::TransferReport> decoded = archive::decode_report(text.value());
   if (decoded.ok()) worked.report = std::move(decoded).value();
   return worked;
 }
@@ -84,22 +84,22 @@ ipc::Files unpack_to(const std::string& path, const std::string& root_name) {
 /// A stream with one file.
 UniqueFd stream_of(const std::string& dir, const std::string& name) {
   UniqueFd stream = memory();
-  image::PackRequest request;
+  archive::PackRequest request;
   request.path = text::cat(dir, "/", name);
   request.root_name = name;
-  image::TransferReport report;
-  if (!image::pack(request, stream.get(), report).ok()) return {};
+  archive::TransferReport report;
+  if (!archive::pack(request, stream.get(), report).ok()) return {};
   (void)::lseek(stream.get(), 0, SEEK_SET);
   return stream;
 }
 
 Status unpack_stream(int stream, const std::string& to, const std::string& root_name) {
   (void)::lseek(stream, 0, SEEK_SET);
-  image::UnpackRequest request;
+  archive::UnpackRequest request;
   request.path = to;
   request.root_name = root_name;
-  image::TransferReport report;
-  return image::unpack(request, stream, report);
+  archive::TransferReport report;
+  return archive::unpack(request, stream, report);
 }
 
 /// A host directory with "f" in it.
@@ -193,7 +193,7 @@ TEST_CASE("files: what the job shut for itself comes out, FIFOs are named and le
     const UniqueFd out = memory();
     const Worked packed = work(box, pack_of("d", "d"), out.get());
     BOX_CHECK(packed.error().empty());
-    BOX_CHECK(packed.report.notes[static_cast<std::size_t>(image::NoteKind::kSpecialFile)].count ==
+    BOX_CHECK(packed.report.notes[static_cast<std::size_t>(archive::NoteKind::kSpecialFile)].count ==
               1);
     const HostDir host;
     BOX_OK(unpack_stream(out.get(), host.dir.path(), "d"));

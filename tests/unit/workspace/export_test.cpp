@@ -28,7 +28,7 @@ ExportReport export_and_unpack(const std::vector<MountedTree>& trees,
                                const std::string& path,
                                const std::string& file,
                                const std::string& dir) {
-  auto writer = image::ArchiveWriter::create(file, image::Holes::kYes);
+  auto writer = archive::ArchiveWriter::create(file, archive::Holes::kYes);
   REQUIRE(writer.ok());
   auto report = export_tree(trees, path, writer.value());
   if (!report.ok()) FAIL(report.error().to_string());
@@ -118,7 +118,7 @@ TEST_CASE("export: trees mounted below are seen in their places, one file alone 
     CHECK(read_text(place.path() + "/d/seen") == "seen");
   }
   SUBCASE("nothing") {
-    auto writer = image::ArchiveWriter::create(file);
+    auto writer = archive::ArchiveWriter::create(file);
     REQUIRE(writer.ok());
     const auto report = export_tree(trees, "work/none", writer.value());
     REQUIRE(!report.ok());
