@@ -93,7 +93,7 @@ class Copying {
 };
 
 /// The report of an end, or why there is none.
-image::TransferReport report_of(const End& end) {
+archive::TransferReport report_of(const End& end) {
   auto report = archive::decode_report(end.report_text);
   if (report.ok() && !end.error.has_value()) return std::move(report).value();
   archive::TransferReport none;
@@ -190,7 +190,7 @@ Result<End*> Copying::start_worker(const CopyPlace& place,
   return &end;
 }
 
-image::UnpackRequest Copying::host_unpack() const {
+archive::UnpackRequest Copying::host_unpack() const {
   archive::UnpackRequest request;
   request.path = to_.path;
   request.root_name = root_name_;

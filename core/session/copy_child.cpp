@@ -94,7 +94,7 @@ ChildWork relay_work(archive::TransferProgress* progress) {
   };
 }
 
-image::TransferProgress* shared_progress() {
+archive::TransferProgress* shared_progress() {
   void* const memory = ::mmap(nullptr,
                               sizeof(archive::TransferProgress),
                               PROT_READ | PROT_WRITE,

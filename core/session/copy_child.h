@@ -34,6 +34,6 @@ Result<CopyChild> start_copy_child(const ChildFds& fds, const ChildWork& work);
 ChildWork relay_work(archive::TransferProgress* progress);
 
 /// Memory that the child's progress can be read from; null when there is none.
-image::TransferProgress* shared_progress();
+archive::TransferProgress* shared_progress();
 
 }  // namespace sbx::session
