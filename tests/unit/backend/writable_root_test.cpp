@@ -248,7 +248,7 @@ TEST_CASE("writable root: a limit of the disk that nothing holds is refused") {
   request.profile.limits.disk = Bytes{1U << 30};
   CHECK(test::run_jail(workspace, request).error == "");  // of a shipped profile
   request.profile.origins["limits.disk"] = {profile::Layer::kFlag, "--disk"};
-  CHECK(test::run_jail(workspace, request).error.find("--best-effort") != std::string::npos);
+  CHECK(test::run_jail(workspace, request).error.find("limits.best_effort") != std::string::npos);
   request.profile.limits.best_effort = true;
   CHECK(test::run_jail(workspace, request).error == "");
 }
