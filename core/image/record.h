@@ -5,6 +5,7 @@
 // they are printed.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -12,10 +13,14 @@
 #include <vector>
 
 #include "core/base/result.h"
+#include "core/base/units.h"
 
 namespace sbx::image {
 
 inline constexpr int kRecordFormat = 1;
+/// The longest text of a record, and the most layers of an image (overlayfs stacks no more).
+inline constexpr Bytes kLongestRecord{std::uint64_t{4} << 20U};
+inline constexpr std::size_t kMostLayers = 500;
 
 /// The part of an OCI image configuration that sbx honours.
 struct Config {
@@ -54,6 +59,10 @@ std::string to_json(const Record& record);
 /// kProtocol for rubbish, kUnsupported with the fix for a newer format. Sizes are bounded.
 Result<Record> parse_record(std::string_view text);
 
+/// The id of an image layer: "img-" and 24 hex digits of the digest of `key`, which names what the
+/// layer holds (a diff_id, or a chain of them where the lower layers matter).
+std::string image_layer_id(std::string_view key);
+
 /// The identity of the layers and settings of `record`: what its `id` has to be.
 std::string identity(const Record& record);
 
@@ -61,7 +70,7 @@ std::string identity(const Record& record);
 std::string_view host_architecture();
 
 /// A letter or digit, then up to 199 of letters, digits and . _ / : @ + -; kUsage with the rule
-/// otherwise.
+/// otherwise. Each '/' counts as three.
 Status check_name(std::string_view name);
 
 }  // namespace sbx::image

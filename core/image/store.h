@@ -30,13 +30,16 @@ class Store {
   int layers() const { return layers_.get(); }
   std::string layers_dir() const;
 
+  /// Names of all images, sorted, whether their records can be read or not.
+  std::vector<std::string> names() const;
   /// kNotFound with near names and how to get one.
   Result<Record> find(std::string_view name) const;
   /// All, by name. One whose record cannot be read has only a name, and its problem in `problems`
   /// under the same index (empty for the others).
   Result<std::vector<Record>> list(std::vector<std::string>& problems) const;
   /// Gives `record.name` to it, in place of what had that name. The caller holds `lock` from before
-  /// the first of its layers was made or found.
+  /// the first of its layers was made or found. kNotFound when one of them is not there, kLimit for
+  /// more layers or settings than an image can have.
   Status put(const Record& record, const workspace::LayersLock& lock) const;
   Status remove(std::string_view name) const;
 
@@ -73,7 +76,9 @@ struct ImageUser {
   std::vector<std::uint32_t> groups;  ///< further ones, of a named user
   std::string home = "/";
 };
-/// `layers` is the directory of layers, `ids` lowest first. kNotFound for a name that is not there.
+/// `layers` is the directory of layers, `ids` lowest first. Links of the image are followed within
+/// it. kNotFound for a name that is not there, kUnsupported for an id beyond 65535, kLimit for a
+/// file of users or groups that is too long.
 Result<ImageUser> find_user(int layers, const std::vector<std::string>& ids, std::string_view user);
 
 }  // namespace sbx::image

@@ -22,6 +22,8 @@ namespace {
 
 constexpr std::string_view kTempPrefix = ".tmp-";
 constexpr std::string_view kBasePrefix = "base-";
+constexpr std::string_view kImagePrefix = "img-";
+constexpr std::size_t kImageDigits = 24;
 constexpr mode_t kDirMode = 0755;  // the state directory above is the caller's alone
 constexpr int kDirFlags = O_RDONLY | O_DIRECTORY;
 
@@ -39,6 +41,10 @@ Status make_dir(int dirfd, const std::string& name, std::optional<Owner> owner) 
 
 bool is_id_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+bool is_hex_digit(char c) {
+  return (c >= 'a' && c <= 'f') || (c >= '0' && c <= '9');
 }
 
 Result<UniqueFd> open_layer_dir(int layers, const std::string& id) {
@@ -113,6 +119,10 @@ class Meter {
 }  // namespace
 
 bool is_layer_id(std::string_view name) {
+  if (name.starts_with(kImagePrefix)) {
+    name.remove_prefix(kImagePrefix.size());
+    return name.size() == kImageDigits && std::ranges::all_of(name, is_hex_digit);
+  }
   if (name.starts_with(kBasePrefix) && name.size() > kBasePrefix.size() && name.size() < 100) {
     name.remove_prefix(kBasePrefix.size());
     return std::ranges::all_of(name, is_id_letter);

@@ -27,7 +27,7 @@ namespace sbx::workspace {
 
 /// Letters and digits in the ID of a layer.
 inline constexpr std::size_t kLayerIdSize = 10;
-/// Whether `name` can be a layer's: [a-z0-9]{10}, or "base-" and hex digits.
+/// Whether `name` can be a layer's: [a-z0-9]{10}, "base-" and hex digits, or "img-" and 24 of them.
 bool is_layer_id(std::string_view name);
 
 struct Owner {

@@ -51,7 +51,7 @@ struct Row {
   Probe probe;
 };
 
-constexpr std::array<Row, 38> kProbes{{
+constexpr std::array<Row, 47> kProbes{{
     {"root", [] { return ::geteuid() == 0; }},
     {"user", [] { return test_user().uid != 0; }},
     {"second-user", [] { return ::geteuid() == 0 && other_user().uid != 0; }},
@@ -96,6 +96,20 @@ constexpr std::array<Row, 38> kProbes{{
     {"apparmor", [] { return exists("/sys/kernel/security/apparmor"); }},
     {"systemd", [] { return exists("/run/systemd/system"); }},
     {"compiler", [] { return runnable("/usr/bin/cc"); }},
+    {"image-ids",
+     [] {
+       return subject_is_root() ||
+              (runnable("/usr/bin/newuidmap") &&
+               slurp("/etc/subuid").find(subject().name + ":") != std::string::npos);
+     }},
+    {"skopeo", [] { return runnable("/usr/bin/skopeo"); }},
+    {"docker-registry", [] { return runnable("/usr/bin/docker-registry"); }},
+    {"umoci", [] { return runnable("/usr/bin/umoci"); }},
+    {"buildah", [] { return runnable("/usr/bin/buildah"); }},
+    {"mmdebstrap", [] { return runnable("/usr/bin/mmdebstrap"); }},
+    {"erofs", [] { return runnable("/usr/bin/mkfs.erofs"); }},
+    {"pip", [] { return runnable("/usr/bin/pip3"); }},
+    {"npm", [] { return runnable("/usr/bin/npm"); }},
 }};
 
 /// True when a comma separated list in the environment has the word, or the word@SUBJECT.

@@ -40,6 +40,23 @@ TEST_CASE("layer store: a new layer has an ID of ten letters and an empty root p
   CHECK(place.layer() != id);
 }
 
+TEST_CASE("layer store: layers of images and bases have names of their own") {
+  CHECK(is_layer_id("img-0123456789abcdef01234567"));
+  CHECK(is_layer_id("base-00ff"));
+  for (const char* name : {"img-",
+                           "img-0123456789abcdef0123456",
+                           "img-0123456789abcdef012345678",
+                           "img-0123456789abcdef0123456g",
+                           "img-0123456789ABCDEF01234567",
+                           "img-0123456789abcdef0123456/",
+                           "../../../../0",
+                           ".tmp-00",
+                           "lock"}) {
+    CAPTURE(name);
+    CHECK(!is_layer_id(name));
+  }
+}
+
 TEST_CASE("layer store: a part is added once, and its name stays one component") {
   const Place place;
   const std::string id = place.layer();
