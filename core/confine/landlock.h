@@ -8,6 +8,8 @@
 // have a domain of its own and could not signal the programs of another exec in the same session.
 #pragma once
 
+#include <span>
+
 namespace sbx::confine {
 
 /// The kernel's Landlock ABI (1, 2 …); 0 when it is not there or turned off at boot.
@@ -17,5 +19,10 @@ int landlock_abi() noexcept;
 /// 0 when in force; EOPNOTSUPP when the kernel has no Landlock or only ABI 1 (which would forbid
 /// renames between directories): nothing is changed then. Otherwise an errno.
 int landlock_only_beneath_root_in_child() noexcept;
+
+/// The same to what lies beneath these directories (descriptors): all rights in `whole`, reading
+/// alone in `readable`. What is open already stays usable. For processes that read hostile bytes.
+int landlock_only_beneath_in_child(std::span<const int> whole,
+                                   std::span<const int> readable) noexcept;
 
 }  // namespace sbx::confine
