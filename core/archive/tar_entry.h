@@ -39,6 +39,8 @@ struct TarEntry {
   /// (part_file.h); 0 for whole files. With is_sparse.
   std::uint64_t resume_at = 0;
   std::string digest = {};  ///< in an inventory: of an unfinished file's content
+  std::uint32_t uid = 0;    ///< owner; readers of copies do not look at it
+  std::uint32_t gid = 0;
 
   /// Bytes of content in the stream.
   std::uint64_t stored_size() const;

@@ -7,9 +7,9 @@
 #include <span>
 #include <utility>
 
+#include "core/archive/tar_format.h"
 #include "core/base/sys.h"
 #include "core/base/text.h"
-#include "core/archive/tar_format.h"
 
 namespace sbx::archive {
 
@@ -21,6 +21,7 @@ constexpr std::size_t kBuffer = std::size_t{256} << 10U;
 constexpr std::int64_t kNsPerSecond = 1'000'000'000;
 constexpr std::int64_t kMaxOctalSeconds = 077777777777;
 constexpr std::uint64_t kMaxOctalSize = 077777777777;
+constexpr std::uint32_t kMaxOctalId = 07777777;
 
 char type_flag(TarType type) {
   switch (type) {
@@ -87,6 +88,8 @@ std::string pax_body(const TarEntry& entry, const std::string& name, std::uint64
   }
   if (entry.link.size() > sizeof(tar::Header::link)) tar::add_record(body, "linkpath", entry.link);
   if (stored > kMaxOctalSize) tar::add_record(body, "size", std::to_string(stored));
+  if (entry.uid > kMaxOctalId) tar::add_record(body, "uid", std::to_string(entry.uid));
+  if (entry.gid > kMaxOctalId) tar::add_record(body, "gid", std::to_string(entry.gid));
   if (needs_time_record(entry.mtime_ns)) {
     tar::add_record(body, "mtime", tar::time_text(entry.mtime_ns));
   }
@@ -125,12 +128,15 @@ std::string_view bytes(const tar::Header& header) {
 
 }  // namespace
 
-TarWriter::TarWriter(int fd) : fd_(fd), buffer_(kBuffer) {}
+TarWriter::TarWriter(int fd)
+    : TarWriter([fd](std::string_view bytes) { return sys::write_all(fd, bytes); }) {}
+
+TarWriter::TarWriter(Sink sink) : sink_(std::move(sink)), buffer_(kBuffer) {}
 
 Status TarWriter::flush() {
   const std::size_t size = std::exchange(used_, 0);
   if (size == 0) return {};
-  Status written = sys::write_all(fd_, std::string_view(buffer_.data(), size));
+  Status written = sink_(std::string_view(buffer_.data(), size));
   if (!written.ok()) return std::move(written).error().prefixed("write the tar stream");
   return {};
 }
@@ -169,6 +175,8 @@ Status TarWriter::add_total(std::uint64_t total) {
 Status TarWriter::put_header(const TarEntry& entry, std::string_view name, std::uint64_t stored) {
   tar::Header header = basic_header(type_flag(entry.type), name);
   static_cast<void>(tar::set_number(header.mode, entry.mode & 07777U));
+  static_cast<void>(tar::set_number(header.uid, std::min(entry.uid, kMaxOctalId)));
+  static_cast<void>(tar::set_number(header.gid, std::min(entry.gid, kMaxOctalId)));
   static_cast<void>(tar::set_number(header.size, std::min(stored, kMaxOctalSize)));
   const std::int64_t seconds = entry.mtime_ns < 0 ? 0 : entry.mtime_ns / kNsPerSecond;
   static_cast<void>(tar::set_number(

@@ -7,12 +7,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "core/base/result.h"
 #include "core/archive/tar_entry.h"
+#include "core/base/result.h"
 
 namespace sbx::archive {
 
@@ -20,6 +21,9 @@ class TarWriter {
  public:
   /// Writes to `fd`, which stays the caller's and is blocking. Every call may block.
   explicit TarWriter(int fd);
+  /// Gives the stream to `sink`, piece by piece.
+  using Sink = std::function<Status(std::string_view)>;
+  explicit TarWriter(Sink sink);
 
   /// Says how many bytes of content will come, for the reader's progress. First or never.
   Status add_total(std::uint64_t bytes);
@@ -40,7 +44,7 @@ class TarWriter {
   Status put_header(const TarEntry& entry, std::string_view name, std::uint64_t stored);
   Status copy(std::uint64_t size, const std::string& path, const ReadContent& read);
 
-  int fd_;
+  Sink sink_;
   std::vector<char> buffer_;
   std::size_t used_ = 0;
   std::uint64_t content_ = 0;

@@ -79,12 +79,13 @@ Status run_helper(const char* name, pid_t pid, const std::vector<IdMap>& maps) {
 }
 
 /// What the child does once its maps are written; its status.
-int become_root(pid_t parent, const std::function<int()>& body) {
+int become_root(pid_t parent, const std::function<int()>& body, StorageNet net) {
   if (::setgroups(0, nullptr) != 0 || ::setresgid(0, 0, 0) != 0 || ::setresuid(0, 0, 0) != 0) {
     return kBroken;
   }
   die_with_parent_in_child(parent);  // a change of ids took that back (prctl(2))
-  if (!sys::unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC).ok()) return kBroken;
+  const int of_its_own = net == StorageNet::kNone ? CLONE_NEWNET : 0;
+  if (!sys::unshare(CLONE_NEWNS | CLONE_NEWIPC | of_its_own).ok()) return kBroken;
   return body();
 }
 
@@ -127,7 +128,9 @@ Status map_storage_ids(pid_t pid, const StorageIds& ids) {
   return run_helper("newgidmap", pid, ids.gids);
 }
 
-Result<ChildProcess> fork_as_storage_root(const StorageIds& ids, const std::function<int()>& body) {
+Result<ChildProcess> fork_as_storage_root(const StorageIds& ids,
+                                          const std::function<int()>& body,
+                                          StorageNet net) {
   SBX_ASSIGN(sys::Pipe go, sys::pipe());
   clone_args args{};
   int raw_pidfd = -1;
@@ -146,7 +149,7 @@ Result<ChildProcess> fork_as_storage_root(const StorageIds& ids, const std::func
     } while (got < 0 && errno == EINTR);
     go.r.reset();
     if (got != 1) ::_exit(kBroken);  // the maps could not be written
-    ::_exit(become_root(self, body));
+    ::_exit(become_root(self, body, net));
   }
   ChildProcess child(pid, UniqueFd(raw_pidfd));
   go.r.reset();

@@ -36,11 +36,16 @@ Result<StorageIds> plan_subids(
 /// helpers of kSubids.
 Status map_storage_ids(pid_t pid, const StorageIds& ids);
 
+/// What a storage root sees of the network: nothing, or all that we do.
+enum class StorageNet : bool { kNone, kHost };
+
 /// A fork of this process that is root (0:0, all capabilities, no other groups) of a new user
-/// namespace with these ids, and has mount, network and IPC namespaces of its own. It runs `body`,
-/// ends with its value as the status and dies with us. Descriptors are inherited. Only for
-/// processes with one thread.
-Result<ChildProcess> fork_as_storage_root(const StorageIds& ids, const std::function<int()>& body);
+/// namespace with these ids, and has mount, network (see `net`) and IPC namespaces of its own. It
+/// runs `body`, ends with its value as the status and dies with us. Descriptors are inherited. Only
+/// for processes with one thread.
+Result<ChildProcess> fork_as_storage_root(const StorageIds& ids,
+                                          const std::function<int()>& body,
+                                          StorageNet net = StorageNet::kNone);
 
 /// The same, waited for: kSystem when it did not return 0 (with `what` in the message). What went
 /// wrong is best sent through a descriptor that `body` has.

@@ -31,6 +31,7 @@
 #include "core/base/text.h"
 #include "core/confine/landlock.h"
 #include "core/confine/storage_ids.h"
+#include "core/image/canonical.h"
 #include "core/image/layer_key.h"
 #include "core/image/outer.h"
 #include "core/image/worker.h"
@@ -121,11 +122,13 @@ class Import {
     record.created_ns = realtime_ns();
     record.source = request_.source;
     record.architecture = host_architecture();
+    // What sbx wrote itself is here already, as the layer that it was written from.
+    SBX_ASSIGN(const auto aliases, layer_aliases(store_.layers()));
     std::string chain;
     for (const StagedLayer& layer : report.staged) {
-      record.layers.push_back({layer_id(chain, layer.diff_id, layer.report.depends_on_lower()),
-                               layer.diff_id,
-                               layer.report.bytes});
+      std::string id = layer_id(chain, layer.diff_id, layer.report.depends_on_lower());
+      if (const auto known = aliases.find(id); known != aliases.end()) id = known->second;
+      record.layers.push_back({std::move(id), layer.diff_id, layer.report.bytes});
       chain = chain_id(chain, layer.diff_id);
     }
     return record;

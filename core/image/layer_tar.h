@@ -1,8 +1,17 @@
 // Layer tar: a stored layer as the tar file that the OCI image specification describes
 // (image-spec v1.1 layer.md): whiteouts as .wh.NAME and .wh..wh..opq, ids as inside, entries sorted
 // by name, so that equal layers give equal bytes.
+//
+// The form, which may not change (layers are known by the digest of it): a pax tar with an entry
+// for every directory, the root ("./") included, in the order of a walk that sorts the names of
+// each directory bytewise; .wh..wh..opq right behind its directory; whiteouts 0:0, mode 0, time 0;
+// of several names of a file the first one in the walk has the content, the others are hard links
+// to it; times in nanoseconds; attributes user.* (but those of overlayfs), security.capability and
+// POSIX ACLs; a file of 16 MiB or more is sparse (GNU 1.0) where aligned stretches of 64 KiB (the
+// last one may be shorter) are zeros, wherever the file system has its holes.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "core/base/result.h"
@@ -14,8 +23,14 @@ struct LayerTar {
   std::uint64_t bytes = 0;  ///< length of it
 };
 
-/// Writes the part "root" of the layer `id` to `out`, uncompressed. To be called as root of the
-/// storage ids (confine::fork_as_storage_root). Sockets are left out. Blocks.
+/// Writes the part "root" of the layer `id` to `out`, uncompressed; with -1 only the digest is
+/// made. To be called as root of the storage ids (confine::fork_as_storage_root). Sockets are left
+/// out. A device, or a name that begins with ".wh.", is kUnsupported. Blocks.
 Result<LayerTar> write_layer_tar(int layers, const std::string& id, int out);
+
+/// kLayer: as above. kTree: a plain tree, in which whiteouts are nothing.
+enum class TarOf : std::uint8_t { kLayer, kTree };
+/// The same of the directory `root` (readable).
+Result<LayerTar> write_tree_tar(int root, TarOf of, int out);
 
 }  // namespace sbx::image

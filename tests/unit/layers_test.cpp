@@ -127,8 +127,12 @@ constexpr std::array kHeavyHeaders{
     HeavyHeader{"yaml-cpp/", "core/profile/yaml.cpp"},
     HeavyHeader{"spdlog/", "core/base/log.cpp"},
     HeavyHeader{"fmt/", "core/base/fmt_impl.cpp"},
-    HeavyHeader{"archive.h", "core/archive/archive.cpp core/archive/archive_reader.cpp"},
-    HeavyHeader{"archive_entry.h", "core/archive/archive.cpp core/archive/archive_reader.cpp"},
+    HeavyHeader{
+        "archive.h",
+        "core/archive/archive.cpp core/archive/compress.cpp core/archive/archive_reader.cpp"},
+    HeavyHeader{
+        "archive_entry.h",
+        "core/archive/archive.cpp core/archive/compress.cpp core/archive/archive_reader.cpp"},
     HeavyHeader{"nettle/", "core/base/sha256.cpp"},
     HeavyHeader{"seccomp.h", "core/confine/gen/seccomp_rules.cpp"},
 };
