@@ -3,8 +3,9 @@
 
 #include <fcntl.h>
 
-#include <charconv>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "core/base/fs.h"
 #include "core/base/sys.h"
@@ -27,20 +28,12 @@ std::optional<LayerTar> canonical_of(int layers, const std::string& id) {
   if (!workspace::is_layer_id(id)) return std::nullopt;
   const auto file = fs::read_file_at(layers, text::cat(id, "/", kFile), kMaxFile);
   if (!file.ok()) return std::nullopt;
-  const std::string_view line = text::trim(file.value());
-  const std::size_t space = line.find(' ');
-  if (space == std::string_view::npos || !line.starts_with("sha256:")) return std::nullopt;
-  LayerTar tar;
-  tar.diff_id = line.substr(0, space);
-  const std::string_view digits = line.substr(space + 1);
-  const auto [end, failed] =
-      std::from_chars(digits.data(), digits.data() + digits.size(), tar.bytes);
-  if (failed != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-  return tar;
+  auto tar = parse_layer_tar(text::trim(file.value()));
+  return tar.ok() ? std::optional(std::move(tar).value()) : std::nullopt;
 }
 
 Status note_canonical(int layer, const LayerTar& tar) {
-  return fs::write_atomic(layer, kFile, text::cat(tar.diff_id, " ", tar.bytes, "\n"), 0644);
+  return fs::write_atomic(layer, kFile, to_text(tar) + "\n", 0644);
 }
 
 Result<std::map<std::string, std::string>> layer_aliases(int layers) {

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <map>
 #include <optional>
 #include <utility>
@@ -24,23 +23,6 @@ namespace sbx::image {
 
 namespace {
 
-std::string encode(const LayerTar& tar) {
-  return text::cat(tar.diff_id, " ", tar.bytes);
-}
-
-Result<LayerTar> decode(std::string_view text) {
-  LayerTar tar;
-  const std::size_t space = text.find(' ');
-  if (space != std::string_view::npos) {
-    tar.diff_id = text.substr(0, space);
-    const std::string_view digits = text.substr(space + 1);
-    const auto [end, failed] =
-        std::from_chars(digits.data(), digits.data() + digits.size(), tar.bytes);
-    if (failed == std::errc() && end == digits.data() + digits.size()) return tar;
-  }
-  return Error(Errc::kInternal, "a worker gave an answer that is none");
-}
-
 /// Writes a tar stream to the descriptor that it gets.
 using Produce = std::function<Result<LayerTar>(int out)>;
 using Consume = std::function<Status(int in)>;
@@ -55,13 +37,13 @@ Result<LayerTar> stream(const confine::StorageIds& ids,
                pipe.r.reset();
                SBX_ASSIGN(const LayerTar tar, produce(pipe.w.get()));
                pipe.w.reset();
-               return encode(tar);
+               return to_text(tar);
              }));
   pipe.w.reset();
   SBX_TRY(consume(pipe.r.get()));
   pipe.r.reset();
   SBX_ASSIGN(const std::string answer, job.finish("read the image"));
-  return decode(answer);
+  return parse_layer_tar(answer);
 }
 
 std::string hex_of(std::string_view text) {
@@ -95,10 +77,11 @@ class LayerExporter {
   Result<WrittenLayer> write(const LayerRef& layer, int fd, archive::Compression how) {
     WrittenLayer written;
     archive::Compressed packed;
+    SBX_ASSIGN(const LayerForJob source, layer_for_job(ids_, store_.layers(), layer.id));
     SBX_ASSIGN(const LayerTar tar,
                stream(
                    ids_,
-                   [&](int out) { return write_layer_tar(store_.layers(), layer.id, out); },
+                   [&](int out) { return write_layer_tar(source, out); },
                    [&](int in) -> Status {
                      SBX_ASSIGN(packed, archive::compress(in, fd, how, [this](std::uint64_t now) {
                                   return tell(now);
@@ -243,11 +226,9 @@ Result<ExportReport> export_tar(const Store& store,
                                 archive::Compression how,
                                 const OnExport& told) {
   SBX_ASSIGN(const confine::StorageIds ids, confine::storage_ids());
-  SBX_ASSIGN(const SharedLayers shared, share_layers(ids, store.layers(), store.layers_dir()));
-  std::vector<std::string> layers;
+  SBX_ASSIGN(const SharedLayers shared, share_layers(store, ids, image.record));
   std::uint64_t total = 0;
   for (const LayerRef& layer : image.record.layers) {
-    layers.push_back(layer.id);
     total += layer.bytes;
   }
   archive::Compressed packed;
@@ -255,7 +236,7 @@ Result<ExportReport> export_tar(const Store& store,
              stream(
                  ids,
                  [&](int out) -> Result<LayerTar> {
-                   SBX_ASSIGN(const MergedMount merged, mount_merged(shared, layers));
+                   SBX_ASSIGN(const MergedMount merged, mount_merged(shared));
                    return write_tree_tar(merged.root.get(), TarOf::kTree, out);
                  },
                  [&](int in) -> Status {

@@ -17,6 +17,8 @@
 #include "core/base/sha256.h"
 #include "core/base/sys.h"
 #include "core/base/text.h"
+#include "core/base/units.h"
+#include "core/image/storage_job.h"
 #include "core/image/zero_map.h"
 #include "core/workspace/beneath.h"
 #include "core/workspace/layer_store.h"
@@ -198,11 +200,54 @@ Result<LayerTar> write_tree_tar(int root, TarOf of, int out) {
   return made;
 }
 
-Result<LayerTar> write_layer_tar(int layers, const std::string& id, int out) {
-  SBX_ASSIGN(const UniqueFd root, workspace::open_layer(layers, id, "root"));
-  auto made = write_tree_tar(root.get(), TarOf::kLayer, out);
-  if (!made.ok()) return std::move(made).error().prefixed(text::cat("read layer ", id));
+Result<LayerForJob> layer_for_job(const confine::StorageIds& ids,
+                                  int layers,
+                                  const std::string& id) {
+  LayerForJob layer{layers, id, UniqueFd()};
+  if (ids.kind == confine::StorageIds::Kind::kRange) {
+    SBX_ASSIGN(layer.root, workspace::open_layer(layers, id, "root"));
+  }
+  return layer;
+}
+
+Result<LayerTar> write_layer_tar(const LayerForJob& layer, int out) {
+  UniqueFd opened;
+  if (!layer.root.valid()) {
+    SBX_ASSIGN(opened, workspace::open_layer(layer.layers, layer.id, "root"));
+  }
+  const int root = opened.valid() ? opened.get() : layer.root.get();
+  auto made = write_tree_tar(root, TarOf::kLayer, out);
+  if (!made.ok()) return std::move(made).error().prefixed(text::cat("read layer ", layer.id));
   return made;
+}
+
+Result<LayerTar> digest_layer(const confine::StorageIds& ids, int layers, const std::string& id) {
+  SBX_ASSIGN(const LayerForJob layer, layer_for_job(ids, layers, id));
+  SBX_ASSIGN(const std::string answer,
+             run_storage_job(ids, "read the layer", [&]() -> Result<std::string> {
+               SBX_ASSIGN(const LayerTar tar, write_layer_tar(layer, -1));
+               return to_text(tar);
+             }));
+  return parse_layer_tar(answer);
+}
+
+std::string to_text(const LayerTar& tar) {
+  return text::cat(tar.diff_id, " ", tar.bytes);
+}
+
+Result<LayerTar> parse_layer_tar(std::string_view text) {
+  constexpr std::size_t kIdSize = 7 + 64;  // "sha256:" and the digits
+  LayerTar tar;
+  const std::size_t space = text.find(' ');
+  if (space == kIdSize && text.starts_with("sha256:")) {
+    tar.diff_id = text.substr(0, space);
+    const auto bytes = parse_count(text.substr(space + 1));
+    if (bytes.ok()) {
+      tar.bytes = bytes.value();
+      return tar;
+    }
+  }
+  return Error(Errc::kProtocol, "no digest and length of a layer");
 }
 
 }  // namespace sbx::image

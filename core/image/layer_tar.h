@@ -13,8 +13,11 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "core/base/result.h"
+#include "core/base/unique_fd.h"
+#include "core/confine/storage_ids.h"
 
 namespace sbx::image {
 
@@ -23,14 +26,33 @@ struct LayerTar {
   std::uint64_t bytes = 0;  ///< length of it
 };
 
-/// Writes the part "root" of the layer `id` to `out`, uncompressed; with -1 only the digest is
-/// made. To be called as root of the storage ids (confine::fork_as_storage_root). Sockets are left
-/// out. A device, or a name that begins with ".wh.", is kUnsupported. Blocks.
-Result<LayerTar> write_layer_tar(int layers, const std::string& id, int out);
-
-/// kLayer: as above. kTree: a plain tree, in which whiteouts are nothing.
+/// kTree: a plain tree, in which whiteouts are nothing.
 enum class TarOf : std::uint8_t { kLayer, kTree };
-/// The same of the directory `root` (readable).
+
+/// Writes the directory `root` (readable) to `out`, uncompressed; with -1 only the digest is made.
+/// To be called as root of the storage ids (confine::fork_as_storage_root). Sockets are left out. A
+/// device, or in a layer a name that begins with ".wh.", is kUnsupported. Blocks.
 Result<LayerTar> write_tree_tar(int root, TarOf of, int out);
+
+/// What a storage job needs to read the layer `id`, to be got before it is forked. The descriptor
+/// is invalid where the job can open the layer itself: a user's job can, and only it can open all
+/// that it may find; root's may not walk there.
+struct LayerForJob {
+  int layers = -1;  ///< not owned
+  std::string id;
+  UniqueFd root;
+};
+Result<LayerForJob> layer_for_job(const confine::StorageIds& ids,
+                                  int layers,
+                                  const std::string& id);
+/// In the job: the part "root" of the layer as a tar.
+Result<LayerTar> write_layer_tar(const LayerForJob& layer, int out);
+
+/// The digest of the layer's tar, made by a job of its own. Blocks for as long as the layer is big.
+Result<LayerTar> digest_layer(const confine::StorageIds& ids, int layers, const std::string& id);
+
+/// A result of the above as the answer of a storage job, and back.
+std::string to_text(const LayerTar& tar);
+Result<LayerTar> parse_layer_tar(std::string_view text);
 
 }  // namespace sbx::image

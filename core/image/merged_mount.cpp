@@ -1,14 +1,15 @@
 // Merged mount: see merged_mount.h.
 //
-// Layers are named by links "0", "1" ... in a small tmpfs, which is the working directory while the
+// Layers have the names "0", "1" ... in a small tmpfs, which is the working directory while the
 // overlay is made: its options have to fit into one page, and may then hold any path. An empty
 // directory is the lowest layer, since the kernel wants two.
 #include "core/image/merged_mount.h"
 
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <sys/mount.h>
 #include <unistd.h>
+
+#include <utility>
 
 #include "core/base/sys.h"
 #include "core/base/text.h"
@@ -30,48 +31,49 @@ namespace {
 constexpr const char* kStage = "/sys";
 constexpr const char* kMerged = "/sys/merged";
 
-/// What a link to the root of a layer says.
-std::string target_of(const SharedLayers& shared, const std::string& id) {
-  const std::string dir = shared.tree.valid() ? std::string("layers") : shared.dir;
-  return text::cat(dir, "/", id, "/fs/root");
-}
-
-Status make_stage(const SharedLayers& shared, const std::vector<std::string>& ids) {
+Status make_stage(const SharedLayers& shared) {
   if (::mount("tmpfs", kStage, "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,nr_inodes=1k,mode=0755") !=
       0) {
     return sys_error(text::cat("mount a tmpfs on ", kStage));
   }
   if (::chdir(kStage) != 0) return sys_error(text::cat("enter ", kStage));
-  for (const char* dir : {"empty", "merged", "layers"}) {
+  for (const char* dir : {"empty", "merged"}) {
     SBX_TRY(sys::mkdirat(AT_FDCWD, dir, 0755));
   }
-  if (shared.tree.valid()) {
-    SBX_TRY(sys::move_mount(shared.tree.get(), "", AT_FDCWD, "layers", MOVE_MOUNT_F_EMPTY_PATH));
-  }
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (!workspace::is_layer_id(ids[i])) {
-      return Error(Errc::kProtocol, text::cat("no name of a layer: ", text::escape(ids[i])));
+  for (std::size_t i = 0; i < shared.ids.size(); ++i) {
+    const std::string name = text::cat(i);
+    if (shared.trees.empty()) {
+      SBX_TRY(
+          sys::symlinkat(text::cat(shared.dir, "/", shared.ids[i], "/fs/root"), AT_FDCWD, name));
+      continue;
     }
-    SBX_TRY(sys::symlinkat(target_of(shared, ids[i]), AT_FDCWD, text::cat(i)));
+    SBX_TRY(sys::mkdirat(AT_FDCWD, name, 0755));
+    SBX_TRY(sys::move_mount(shared.trees[i].get(), "", AT_FDCWD, name, MOVE_MOUNT_F_EMPTY_PATH));
   }
   return {};
 }
 
 }  // namespace
 
-Result<SharedLayers> share_layers(const confine::StorageIds& ids,
-                                  int layers,
-                                  const std::string& layers_dir) {
+Result<SharedLayers> share_layers(const Store& store,
+                                  const confine::StorageIds& storage,
+                                  const Record& record) {
   SharedLayers shared;
-  shared.dir = layers_dir;
-  if (ids.kind == confine::StorageIds::Kind::kRange) {
-    SBX_ASSIGN(shared.tree, sys::open_tree(layers, "", OPEN_TREE_CLONE | AT_EMPTY_PATH));
+  shared.dir = store.layers_dir();
+  for (const LayerRef& layer : record.layers) {
+    // Checks the name, and that it is there.
+    SBX_ASSIGN(const UniqueFd whole, workspace::open_layer(store.layers(), layer.id));
+    shared.ids.push_back(layer.id);
+    if (storage.kind != confine::StorageIds::Kind::kRange) continue;
+    SBX_ASSIGN(UniqueFd tree, sys::open_tree(whole.get(), "root", OPEN_TREE_CLONE));
+    shared.trees.push_back(std::move(tree));
   }
   return shared;
 }
 
-Result<MergedMount> mount_merged(const SharedLayers& shared, const std::vector<std::string>& ids) {
-  SBX_TRY(make_stage(shared, ids));
+Result<MergedMount> mount_merged(const SharedLayers& shared) {
+  SBX_TRY(make_stage(shared));
+  const std::vector<std::string>& ids = shared.ids;
   MergedMount merged;
   if (ids.empty()) {
     merged.path = text::cat(kStage, "/empty");

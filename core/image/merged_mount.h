@@ -8,25 +8,27 @@
 #include "core/base/result.h"
 #include "core/base/unique_fd.h"
 #include "core/confine/storage_ids.h"
+#include "core/image/store.h"
 
 namespace sbx::image {
 
-/// The directory of layers, made reachable for a job before it is forked: root's jobs may not walk
-/// to it, since the state directory is root's alone.
+/// Layers made reachable for a job before it is forked: root's jobs may not walk to them, since the
+/// state directory is root's alone; a user's jobs may, and only they may open all.
 struct SharedLayers {
-  std::string dir;  ///< absolute
-  UniqueFd tree;    ///< a detached mount of it, for IdRange ids
+  std::string dir;               ///< the directory of layers, absolute
+  std::vector<std::string> ids;  ///< lowest first
+  std::vector<UniqueFd> trees;   ///< with a range of ids: a detached mount of the root of each
 };
-Result<SharedLayers> share_layers(const confine::StorageIds& ids,
-                                  int layers,
-                                  const std::string& layers_dir);
+Result<SharedLayers> share_layers(const Store& store,
+                                  const confine::StorageIds& storage,
+                                  const Record& record);
 
 struct MergedMount {
   UniqueFd root;     ///< readable directory
   std::string path;  ///< of it, in the job
 };
-/// In a storage job, once: mounts these layers, lowest first, read-only, in the job's own mount
-/// namespace (over /sys). No layers are an empty tree.
-Result<MergedMount> mount_merged(const SharedLayers& shared, const std::vector<std::string>& ids);
+/// In a storage job, once: mounts these layers read-only in the job's own mount namespace (over
+/// /sys). No layers are an empty tree.
+Result<MergedMount> mount_merged(const SharedLayers& shared);
 
 }  // namespace sbx::image

@@ -180,11 +180,7 @@ Result<std::string> make_in_job(const Maker& maker,
                                 const SharedLayers& shared,
                                 const Record& record,
                                 int out) {
-  std::vector<std::string> ids;
-  for (const LayerRef& layer : record.layers) {
-    ids.push_back(layer.id);
-  }
-  SBX_ASSIGN(const MergedMount merged, mount_merged(shared, ids));
+  SBX_ASSIGN(const MergedMount merged, mount_merged(shared));
   SBX_ASSIGN(const UniqueFd said, sys::memfd_create("mkfs"));
   // Its number must be one that spawn() can pass on as it is.
   SBX_ASSIGN(const UniqueFd file, sys::dup(out, 3));
@@ -204,7 +200,7 @@ Result<std::string> make_in_job(const Maker& maker,
 
 Status make(const Store& store, const Maker& maker, const Record& record, int dir, int out) {
   SBX_ASSIGN(const confine::StorageIds ids, confine::storage_ids());
-  SBX_ASSIGN(const SharedLayers shared, share_layers(ids, store.layers(), store.layers_dir()));
+  SBX_ASSIGN(const SharedLayers shared, share_layers(store, ids, record));
   const bool is_range = ids.kind == confine::StorageIds::Kind::kRange;
   if (is_range) {
     SBX_TRY(sys::fchown(out, ids.uids.front().outside, ids.gids.front().outside));

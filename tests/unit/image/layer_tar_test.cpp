@@ -166,7 +166,7 @@ TEST_CASE("layer tar: a name that would be read as a whiteout is refused by name
   const std::string id = place.layer();
   make_dir(place.at(id, "d"));
   write_file(place.at(id, "d/.wh.x"), "");
-  const auto made = write_layer_tar(place.fd(), id, -1);
+  const auto made = write_layer_tar({place.fd(), id, {}}, -1);
   REQUIRE(!made.ok());
   CHECK(made.error().code() == Errc::kUnsupported);
   CHECK(made.error().message().find("/d/.wh.x") != std::string::npos);
@@ -297,16 +297,20 @@ TEST_CASE("zero map: the end of a file counts, and what is between two stretches
 TEST_CASE("canonical: what is noted is read back, and gives the layer another id") {
   const Place place;
   const std::string id = image_layer_id("diff:sha256:original");
+  const std::string kOwn = "sha256:" + std::string(64, 'a');
   REQUIRE(fs::mkdirs(place.path() + "/" + id + "/fs/root", 0755).ok());
   CHECK(!canonical_of(place.fd(), id).has_value());
+  for (const char* rubbish : {"", "sha256:", "sha256:aa 1", "x 1\n", "sha256:aa"}) {
+    CHECK(!parse_layer_tar(rubbish).ok());
+  }
   CHECK(layer_aliases(place.fd()).value().empty());
   const auto dir = fs::open_dir(place.path() + "/" + id);
-  REQUIRE(note_canonical(dir.value().get(), {"sha256:own", 4096}).ok());
+  REQUIRE(note_canonical(dir.value().get(), {kOwn, 4096}).ok());
   REQUIRE(canonical_of(place.fd(), id).has_value());
-  CHECK(canonical_of(place.fd(), id)->diff_id == "sha256:own");
+  CHECK(canonical_of(place.fd(), id)->diff_id == kOwn);
   CHECK(canonical_of(place.fd(), id)->bytes == 4096);
   const auto aliases = layer_aliases(place.fd()).value();
   REQUIRE(aliases.size() == 1);
-  CHECK(aliases.begin()->first == image_layer_id("diff:sha256:own"));
+  CHECK(aliases.begin()->first == image_layer_id("diff:" + kOwn));
   CHECK(aliases.begin()->second == id);
 }
