@@ -20,6 +20,13 @@ struct Budget {
   std::uint64_t ratio = 1'000;
 };
 
+/// What of the source is not in the image.
+struct LeftOut {
+  std::uint64_t devices = 0;  ///< device nodes, sockets and kinds that are not known
+  std::uint64_t xattrs = 0;   ///< attributes that are not "user." or file capabilities, ACLs
+};
+
+/// How far an import is. Lies in memory that is shared with forks of this process.
 struct ImportProgress {
   std::atomic<std::uint64_t> read;   ///< bytes of the source
   std::atomic<std::uint64_t> total;  ///< 0: not known
@@ -33,10 +40,12 @@ struct ImportRequest {
   std::string source;  ///< for Record::source
   Budget budget;
   ImportProgress* progress = nullptr;
+  LeftOut* left_out = nullptr;  ///< of the layers that were not there yet
 };
 
-/// Reads the source in one pass; either the name has the whole image at the end, or nothing is left
-/// but layers that no name refers to. Blocks, long.
+/// Reads the source; either the name has the whole image at the end, or nothing is left
+/// but layers that no name refers to. Layers that are in the store are not unpacked again; of a
+/// file or a directory they are not even read. Flushes the file system of the store. Blocks, long.
 Result<Record> import_image(const Store& store, const ImportRequest& request);
 
 }  // namespace sbx::image

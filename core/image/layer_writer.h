@@ -16,6 +16,7 @@
 #include "core/archive/archive_reader.h"
 #include "core/base/result.h"
 #include "core/base/unique_fd.h"
+#include "core/image/import.h"
 #include "core/image/layer_dirs.h"
 #include "core/image/layer_path.h"
 
@@ -25,12 +26,6 @@ struct LayerLimits {
   std::uint64_t bytes = UINT64_MAX;  ///< content, holes included
   std::uint64_t entries = UINT64_MAX;
   std::size_t depth = 200;
-};
-
-/// What was left out of a layer.
-struct LeftOut {
-  std::uint64_t devices = 0;  ///< device nodes, sockets and kinds that are not known
-  std::uint64_t xattrs = 0;   ///< attributes that are not "user." or file capabilities, ACLs
 };
 
 class LayerWriter {

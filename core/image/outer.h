@@ -10,24 +10,37 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <set>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/base/result.h"
 #include "core/base/unique_fd.h"
+#include "core/image/image_config.h"
 #include "core/image/import.h"
 #include "core/image/layer_sink.h"
 
 namespace sbx::image {
 
+/// The layers that are there: what a layer would be called by its content, and what it is called.
+using PresentLayers = std::map<std::string, std::string>;
+
+/// A layer of an OCI layout directory that is to be unpacked.
+struct OpenedBlob {
+  UniqueFd fd;
+  std::string path;  ///< in the layout
+  std::string diff_id;
+};
+
 struct OuterRequest {
-  int source = -1;   ///< descriptor
+  int source = -1;  ///< descriptor; not used when there are `blobs`
+  std::vector<OpenedBlob> blobs;
   int staging = -1;  ///< directory: layers are made in it as "0", "1" …
   Budget budget;
   std::string tag;
-  std::set<std::string> present;  ///< ids of layers that are there
+  PresentLayers present;
   ImportProgress* progress = nullptr;
 };
 
@@ -40,13 +53,16 @@ struct StagedLayer {
 
 struct OuterReport {
   Status status;
+  /// The settings of the image that was chosen and the digests of its layers; none for the tar file
+  /// of a root file system.
+  std::optional<ImageConfig> image;
   std::vector<StagedLayer> staged;
 };
 
-inline constexpr std::size_t kMaxOuterReport = std::size_t{512} << 20U;
-
-std::string encode(const OuterReport& report);
-Result<OuterReport> decode_outer_report(std::string_view text);
+/// The id of the layer `diff_id` on the layers of the chain `lower`; "" when it is not there.
+std::string present_layer(const PresentLayers& present,
+                          std::string_view lower,
+                          std::string_view diff_id);
 
 /// Does it all. Blocks.
 OuterReport read_source(const OuterRequest& request);

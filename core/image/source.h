@@ -24,7 +24,7 @@ class FdBlocks {
   Result<std::span<const std::byte>> next();
   /// Passes over bytes where the descriptor is a file; 0 where it is not.
   Result<std::uint64_t> skip(std::uint64_t bytes);
-  /// To the begin of a file again. kUnsupported for anything else.
+  /// To where it was at first. kUnsupported for anything else.
   Status rewind();
   bool is_file() const { return is_file_; }
 
@@ -32,6 +32,7 @@ class FdBlocks {
   int fd_;
   std::function<void(std::uint64_t)> on_read_;
   bool is_file_ = false;
+  std::uint64_t start_ = 0;
   std::uint64_t size_ = 0;
   std::vector<std::byte> buffer_;
 };
