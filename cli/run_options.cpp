@@ -31,7 +31,8 @@ Error usage(std::string message, std::string hint = {}) {
 
 /// Flags that set one key of the profile to their value as it stands.
 using KeyFlag = run::KeyField;
-constexpr std::array<KeyFlag, 11> kKeyFlags = {{
+constexpr std::array<KeyFlag, 12> kKeyFlags = {{
+    {"image", "image"},
     {"isolation", "isolation"},
     {"workdir", "workdir"},
     {"memory", "limits.memory"},
@@ -119,6 +120,10 @@ Status check_combinations(const Invocation& given, const run::Program& program) 
 Result<run::Program> program_of(const Invocation& given) {
   if (const std::string* code = given.last("code")) return program_from_code(given, *code);
   if (!given.words().empty()) return program_from_file(given);
+  // An image, perhaps the profile's, may say itself what it runs.
+  const bool may_say_it = given.has("image") || given.has("profile") || given.has("set") ||
+                          profile::process_env("SBX_IMAGE").has_value();
+  if (given.rest().empty() && !given.has_rest() && may_say_it) return run::Program{};
   if (given.rest().empty()) {
     return usage(given.has_rest() ? "no command behind --"
                                   : "nothing to run: no FILE, no -c CODE, no -- CMD",
@@ -196,6 +201,10 @@ Result<run::Options> common_options_of(const Invocation& given) {
   if (const std::string* name = given.last("profile")) options.profile = *name;
   SBX_ASSIGN(options.overrides, overrides_of(given));
   options.allow_outside = given.has("allow-outside");
+  if (const std::string* word = given.last("entrypoint")) {
+    options.entrypoint.emplace();
+    if (!word->empty()) options.entrypoint->push_back(*word);
+  }
   options.inputs = given.all("in");
   options.require = given.all("require");
   SBX_ASSIGN(Directories dirs, directories(State::kIfPossible));

@@ -8,13 +8,13 @@ _sbx_session_verbs='start exec shell ps wait kill logs cp diff apply export chec
 _sbx_profile_verbs='ls show check explain schema trust --help'
 
 # verb: run
-_sbx_run='-p --profile -c --code --isolation --set --allow-outside -i --in -o --out --require
+_sbx_run='-p --profile -c --code --image --entrypoint --isolation --set --allow-outside -i --in -o --out --require
   -v --mount -e --env -w --workdir -t --tty --stdin -m --memory --pids --disk --inodes --cpus --timeout
   --cpu-time --output-limit --open-files --lock --on-overlap --deadline --retry --record --keep
   --json --status-fd -q --quiet --log-level --dry-run -h --help'
 # verb: batch
 _sbx_batch='-j --jobs --results --resume --fail-fast --memory-total -q --quiet --log-level
-  -p --profile --isolation --set --allow-outside -i --in -o --out --require -v --mount -e --env
+  -p --profile --image --entrypoint --isolation --set --allow-outside -i --in -o --out --require -v --mount -e --env
   -w --workdir -m --memory --pids --disk --inodes --cpus --timeout --cpu-time
   --output-limit --open-files -h --help'
 # verb: session logs
@@ -28,7 +28,7 @@ _sbx_session_apply='--dry-run --force -h --help'
 # verb: session export
 _sbx_session_export='-o --output --path -h --help'
 # verb: session start
-_sbx_session_start='-p --profile --isolation --label -e --env -w --workdir -v --mount --set
+_sbx_session_start='-p --profile --image --isolation --label -e --env -w --workdir -v --mount --set
   --allow-outside -m --memory --pids --disk --cpus --output-limit --open-files --json -q --quiet
   -h --help'
 # verb: session cp
@@ -102,7 +102,7 @@ _sbx_takes_value() {
     -p | --profile | -c | --code | --isolation | --set | -i | --in | -o | --out | --require) ;;
     -v | --mount | -e | --env | -w | --workdir | -m | --memory | --pids | --disk | --cpus) ;;
     --timeout | --inodes | --cpu-time | --output-limit | --open-files | --status-fd | --log-level) ;;
-    --lock | --on-overlap | --deadline | --retry | --keep) ;;
+    --lock | --on-overlap | --deadline | --retry | --keep | --image | --entrypoint) ;;
     *) return 1 ;;
   esac
 }
@@ -131,10 +131,15 @@ _sbx_offer_profiles() {
   _sbx_offer_lines "$1" < <("${COMP_WORDS[0]}" profile ls --names 2>/dev/null)
 }
 
+_sbx_offer_images() {
+  _sbx_offer_lines "$1" < <("${COMP_WORDS[0]}" image ls -q 2>/dev/null)
+}
+
 # _sbx_offer_value FLAG BEGINNING: candidates for the value of a flag.
 _sbx_offer_value() {
   case $1 in
     -p | --profile) _sbx_offer_profiles "$2" ;;
+    --image) _sbx_offer_images "$2" ;;
     -i | --in | -o | --out | -v | --mount) _sbx_offer_files "$2" ;;
     -e | --env) _sbx_offer_lines "$2" < <(compgen -e) ;;
     --isolation) _sbx_offer 'jail vm auto' "$2" ;;

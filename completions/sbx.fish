@@ -31,7 +31,8 @@ function __sbx_has_program
         switch $word
             case -p --profile -c --code --isolation --set -i --in -o --out --require -v --mount -e --env \
                     -w --workdir -m --memory --pids --disk --inodes --cpus --timeout --cpu-time --output-limit \
-                    --open-files --status-fd --log-level --lock --on-overlap --deadline --retry --keep
+                    --open-files --status-fd --log-level --lock --on-overlap --deadline --retry --keep \
+                    --image --entrypoint
                 set skip 1
             case --
                 return 0
@@ -72,6 +73,11 @@ end
 function __sbx_profiles
     set -l exe (__sbx_exe)
     $exe profile ls --names 2>/dev/null
+end
+
+function __sbx_images
+    set -l exe (__sbx_exe)
+    $exe image ls -q 2>/dev/null
 end
 
 function __sbx_runs_ids
@@ -145,6 +151,8 @@ complete -c sbx -n '__sbx_at run; and __sbx_has_program; and not __sbx_in_comman
 complete -c sbx -n __sbx_in_command -x -a '(__sbx_command)'
 complete -c sbx -n __sbx_run -s p -l profile -x -a '(__sbx_profiles; __fish_complete_suffix .yaml)' -d Profile
 complete -c sbx -n __sbx_run -s c -l code -x -d 'Run this text'
+complete -c sbx -n __sbx_run -l image -x -a '(__sbx_images)' -d 'Image whose files are the root'
+complete -c sbx -n __sbx_run -l entrypoint -x -d 'In front of the command'
 complete -c sbx -n __sbx_run -l isolation -x -a 'jail vm auto' -d 'Kind of sandbox'
 complete -c sbx -n __sbx_run -l set -x -a '(__sbx_keys)' -d 'Set a key of the profile'
 complete -c sbx -n __sbx_run -l allow-outside -d 'Let a project profile reach outside its directory'
@@ -187,6 +195,8 @@ complete -c sbx -n '__sbx_at batch' -l memory-total -x -a $sizes -d 'Memory of a
 complete -c sbx -n '__sbx_at batch' -s q -l quiet -d 'No progress, no warnings'
 complete -c sbx -n '__sbx_at batch' -l log-level -x -a 'trace debug info warn error off' -d 'Diagnostic messages'
 complete -c sbx -n '__sbx_at batch' -s p -l profile -x -a '(__sbx_profiles; __fish_complete_suffix .yaml)' -d Profile
+complete -c sbx -n '__sbx_at batch' -l image -x -a '(__sbx_images)' -d 'Image whose files are the root'
+complete -c sbx -n '__sbx_at batch' -l entrypoint -x -d 'In front of the command'
 complete -c sbx -n '__sbx_at batch' -l isolation -x -a 'jail vm auto' -d 'Kind of sandbox'
 complete -c sbx -n '__sbx_at batch' -l set -x -a '(__sbx_keys)' -d 'Set a key of the profile'
 complete -c sbx -n '__sbx_at batch' -l allow-outside -d 'Let a project profile reach outside its directory'
@@ -247,6 +257,7 @@ complete -c sbx -n '__sbx_at session export' -s h -l help -d 'Show help'
 complete -c sbx -n '__sbx_count 1; and __sbx_at session' -a start -d 'Make a session, or start a stopped one'
 complete -c sbx -n '__sbx_session_first start' -x -a '(__sbx_sessions)'
 complete -c sbx -n '__sbx_at session start' -s p -l profile -x -a '(__sbx_profiles; __fish_complete_suffix .yaml)' -d 'Profile'
+complete -c sbx -n '__sbx_at session start' -l image -x -a '(__sbx_images)' -d 'Image whose files are the root'
 complete -c sbx -n '__sbx_at session start' -l isolation -x -a 'jail vm auto' -d 'Kind of sandbox'
 complete -c sbx -n '__sbx_at session start' -l label -x -d 'A label KEY=VALUE'
 complete -c sbx -n '__sbx_at session start' -s e -l env -x -a '(set -xn)' -d 'Set a variable'

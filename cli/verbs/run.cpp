@@ -19,15 +19,17 @@
 namespace sbx::cli {
 namespace {
 
-constexpr std::array<std::string_view, 4> kUsage = {
+constexpr std::array<std::string_view, 5> kUsage = {
     "sbx run [FLAG...] FILE [ARG...]",
     "sbx run [FLAG...] -c CODE [-- ARG...]",
     "sbx run [FLAG...] - [ARG...] < CODE",
     "sbx run [FLAG...] -- CMD [ARG...]",
+    "sbx run [FLAG...] --image NAME [-- ARG...]",
 };
 
 constexpr std::string_view kDetails =
-    "The program sees the host's /usr read-only, an empty working directory /work, and nothing of "
+    "The program sees the host's /usr read-only (or, with --image, the files of an image), an "
+    "empty working directory /work, and nothing of "
     "your files but what -i and -v give it. It has no network. When it ends, everything it "
     "made is thrown away, except what -o brings out.\n\n"
     "The profile comes from -p, else $SBX_PROFILE, else the file's extension or #! line; -c "
@@ -63,6 +65,16 @@ constexpr std::array kFlags = {
          "Run this text (as python unless -p says otherwise)",
          kWhat,
          Repeat::kOnce},
+    Flag{'\0',
+         "image",
+         "NAME",
+         "Take the files of this image as the root instead of the host's; see sbx image ls",
+         kWhat},
+    Flag{'\0',
+         "entrypoint",
+         "WORD",
+         "In front of the command instead of the image's entry point; '' for nothing",
+         kWhat},
     Flag{'\0',
          "isolation",
          "KIND",
@@ -243,6 +255,10 @@ int show_plan(const run::Options& options) {
 std::shared_ptr<backend::HeadStart> begin(std::span<const std::string> words) {
   constexpr std::array<std::string_view, 3> kNoJob = {"--dry-run", "--help", "-h"};
   if (std::ranges::find_first_of(words, kNoJob) != words.end()) return nullptr;
+  // With an image nothing is as in the others.
+  const bool has_image = std::ranges::any_of(
+      words, [](const std::string& word) { return word.starts_with("--image"); });
+  if (has_image || profile::process_env("SBX_IMAGE").has_value()) return nullptr;
   // Only a guess: with a wrong one the sandbox is begun once more, 1 ms later.
   const bool has_mounts = std::ranges::any_of(words, [](const std::string& word) {
     return word.starts_with("-v") || word.starts_with("--mount");

@@ -116,10 +116,10 @@ void join_cgroup_in_child(const ChildPlan& plan) noexcept {
 void become_payload_in_child(const ChildPlan& plan) noexcept {
   const PayloadRules& rules = *plan.rules;
   if (rules.is_changing_ids) {
-    const int error = confine::become_user_in_child(rules.uid, rules.gid, true);
+    const int error = confine::become_user_in_child(rules.uid, rules.gid, true, rules.groups);
     if (error != 0) fail_in_child(plan, Stage::kIds, error);
   }
-  if (const int error = confine::drop_all_caps_in_child(rules.capabilities); error != 0) {
+  if (const int error = confine::drop_all_caps_in_child(rules.kept()); error != 0) {
     fail_in_child(plan, Stage::kCapabilities, error);
   }
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) fail_in_child(plan, Stage::kIds, errno);
@@ -206,6 +206,12 @@ bool is_own_binary_in_child(const char* path, const FileId& own) noexcept {
   fail_in_child(plan, last.stage, last.error, last.candidate);
 }
 
+confine::SeccompProfile filter_of(const PayloadRules& rules) noexcept {
+  if (rules.is_nesting) return confine::SeccompProfile::kNesting;
+  return rules.may_set_id_bits ? confine::SeccompProfile::kImage
+                               : confine::SeccompProfile::kDefault;
+}
+
 [[noreturn]] void run_child_in_child(const ChildPlan& plan) noexcept {
   const PayloadRules& rules = *plan.rules;
   unblock_signals_in_child();
@@ -225,9 +231,7 @@ bool is_own_binary_in_child(const char* path, const FileId& own) noexcept {
       fail_in_child(plan, Stage::kLandlock, error);
     }
   }
-  const auto profile =
-      rules.is_nesting ? confine::SeccompProfile::kNesting : confine::SeccompProfile::kDefault;
-  if (const int error = confine::install_seccomp_in_child(profile); error != 0) {
+  if (const int error = confine::install_seccomp_in_child(filter_of(rules)); error != 0) {
     fail_in_child(plan, Stage::kSeccomp, error);
   }
   exec_in_child(plan);
@@ -280,6 +284,7 @@ Result<PayloadRules> rules_for(const ipc::Exec& request, const PayloadRules& rul
   PayloadRules other = rules;
   other.uid = request.uid;
   other.gid = request.gid;
+  other.groups.clear();
   return other;
 }
 

@@ -14,15 +14,15 @@
 #include <optional>
 #include <utility>
 
+#include "core/archive/inventory.h"
+#include "core/archive/pack.h"
+#include "core/archive/transfer.h"
+#include "core/archive/unpack.h"
 #include "core/base/sys.h"
 #include "core/base/text.h"
 #include "core/confine/caps.h"
 #include "core/confine/landlock.h"
 #include "core/confine/seccomp.h"
-#include "core/archive/inventory.h"
-#include "core/archive/pack.h"
-#include "core/archive/transfer.h"
-#include "core/archive/unpack.h"
 
 namespace sbx::agent {
 
@@ -75,7 +75,7 @@ Status failed(std::string_view what, int error) {
 Status become_payload(const PayloadRules& rules) {
   if (rules.is_changing_ids) {
     SBX_TRY(failed("take the program's user id",
-                   confine::become_user_in_child(rules.uid, rules.gid, true)));
+                   confine::become_user_in_child(rules.uid, rules.gid, true, rules.groups)));
   }
   SBX_TRY(failed("drop capabilities", confine::drop_all_caps_in_child(0)));
   SBX_TRY(sys::prctl("set no_new_privs", PR_SET_NO_NEW_PRIVS, 1));

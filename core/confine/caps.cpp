@@ -147,11 +147,33 @@ std::span<const std::string_view> allowed_capabilities() {
   return kAllowedNames;
 }
 
+CapMask image_root_capabilities() {
+  constexpr std::array kNumbers{CAP_CHOWN,
+                                CAP_DAC_OVERRIDE,
+                                CAP_FOWNER,
+                                CAP_FSETID,
+                                CAP_KILL,
+                                CAP_NET_BIND_SERVICE,
+                                CAP_SETFCAP,
+                                CAP_SETGID,
+                                CAP_SETPCAP,
+                                CAP_SETUID,
+                                CAP_SYS_CHROOT};
+  CapMask mask = 0;
+  for (const int number : kNumbers) {
+    mask |= CapMask{1} << static_cast<unsigned>(number);
+  }
+  return mask;
+}
+
 // The raw system calls below change this thread alone: glibc's wrappers signal all threads.
 
-int become_user_in_child(uid_t uid, gid_t gid, bool has_groups) noexcept {
+int become_user_in_child(uid_t uid,
+                         gid_t gid,
+                         bool has_groups,
+                         std::span<const gid_t> groups) noexcept {
   if (::prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) != 0) return errno;
-  if (has_groups && ::syscall(SYS_setgroups, 0, nullptr) != 0) return errno;
+  if (has_groups && ::syscall(SYS_setgroups, groups.size(), groups.data()) != 0) return errno;
   if (::syscall(SYS_setresgid, gid, gid, gid) != 0) return errno;
   if (::syscall(SYS_setresuid, uid, uid, uid) != 0) return errno;
   return 0;

@@ -25,10 +25,17 @@ std::string_view capability_name(int number);
 /// Every name a profile may use, sorted, with "CAP_".
 std::span<const std::string_view> allowed_capabilities();
 
-/// Becomes uid/gid of the current user namespace without supplementary groups (skipped with
-/// `has_groups` false: single-id maps deny setgroups), keeping the permitted capabilities for
-/// drop_all_caps_in_child(). 0 or an errno.
-int become_user_in_child(uid_t uid, gid_t gid, bool has_groups) noexcept;
+/// What programs of root get in a sandbox made of an image, as container engines have it: enough to
+/// install packages, nothing that reaches beyond its own files, processes and ids.
+CapMask image_root_capabilities();
+
+/// Becomes uid/gid of the current user namespace with exactly the supplementary `groups` (left
+/// alone with `has_groups` false: single-id maps deny setgroups), keeping the permitted
+/// capabilities for drop_all_caps_in_child(). 0 or an errno.
+int become_user_in_child(uid_t uid,
+                         gid_t gid,
+                         bool has_groups,
+                         std::span<const gid_t> groups = {}) noexcept;
 
 /// Leaves only `keep` in the bounding, permitted, effective, inheritable and ambient sets, so that
 /// an exec'd program has exactly `keep`. Call it after become_user_in_child(). 0 or an errno.

@@ -81,7 +81,9 @@ Result<DiskPlan> plan_disk(const DiskWishes& wishes) {
   const std::uint64_t inodes = wishes.inodes.value.value_or(default_inodes(size, memory));
   plan.size.v = size;
   plan.inodes = inodes;
-  if (is_fitting(size, inodes, memory) || (!wishes.disk.value && !wishes.inodes.value)) {
+  const bool is_tmpfs_enough =
+      is_fitting(size, inodes, memory) || (!wishes.disk.value && !wishes.inodes.value);
+  if (is_tmpfs_enough && !(wishes.prefers_image && wishes.has_images)) {
     report(plan, "a tmpfs, which counts as memory", false);
     return plan;
   }

@@ -22,6 +22,7 @@ struct DiskWishes {
   std::optional<Bytes> memory;  ///< of the whole sandbox
   Bytes memory_total;           ///< RAM of the host; 0: not known
   bool best_effort = false;
+  bool prefers_image = false;  ///< where one can be made, even when all fits into the memory
   /// Whether an image can be made and mounted, or why not and what to do.
   bool has_images = false;
   std::string no_images_cause;

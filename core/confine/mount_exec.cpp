@@ -136,7 +136,8 @@ Result<UniqueFd> MountExecutor::open_target(const std::string& path, int flags) 
 
 /// Where no component can be a link (we made the parent), the kernel looks the path up itself;
 /// anywhere else the target is opened first, with links refused.
-Status MountExecutor::attach(int mount_fd, const std::string& path) const {
+Status MountExecutor::attach(int mount_fd, const std::string& named) const {
+  const std::string path = led(named);
   if (made_dirs_.contains(parent_of(path))) {
     Status done =
         sys::move_mount(mount_fd, "", root_.get(), relative(path), MOVE_MOUNT_F_EMPTY_PATH);
@@ -229,7 +230,7 @@ Status MountExecutor::run(const Bind& step) {
   return attach(tree, step.path);
 }
 
-Result<UniqueFd> MountExecutor::scratch_mount(const Scratch& step) const {
+Result<UniqueFd> MountExecutor::scratch_mount(const ScratchSpace& step) const {
   if (step.source_fd >= 0) {
     if (static_cast<size_t>(step.source_fd) >= sources_.size()) {
       return Error(Errc::kInternal, "no descriptor came along for the scratch space");
@@ -238,18 +239,22 @@ Result<UniqueFd> MountExecutor::scratch_mount(const Scratch& step) const {
   }
   const FsOption options[] = {{"size", std::to_string(step.size.v)},
                               // Its own root and directories count, too.
-                              {"nr_inodes", std::to_string(step.inodes + step.dirs.size() + 1)},
+                              {"nr_inodes", std::to_string(step.inodes)},
                               {"mode", "0755"}};
   return new_mount("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 }
 
 Status MountExecutor::run(const Scratch& step) {
   if (step.dirs.empty()) return Error(Errc::kInternal, "scratch space without a directory");
-  SBX_ASSIGN(UniqueFd mount, scratch_mount(step));
-  // A detached mount cannot be cloned before Linux 6.15, so it is attached at its first place while
-  // its directories are taken, each as a mount of its own. The first of them then covers it: an
-  // umount would cost a wait for RCU.
-  SBX_TRY(attach(mount.get(), step.dirs.front().path));
+  UniqueFd mount = std::move(scratch_);
+  if (!mount.valid()) {
+    SBX_ASSIGN(mount,
+               scratch_mount({step.size, step.inodes + step.dirs.size() + 1, step.source_fd}));
+    // A detached mount cannot be cloned before Linux 6.15, so it is attached at its first place
+    // while its directories are taken, each as a mount of its own. The first of them then covers
+    // it: an umount would cost a wait for RCU.
+    SBX_TRY(attach(mount.get(), step.dirs.front().path));
+  }
   std::vector<UniqueFd> trees;
   for (size_t i = 0; i < step.dirs.size(); ++i) {
     const std::string name = std::to_string(i);

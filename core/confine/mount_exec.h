@@ -15,6 +15,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <set>
 #include <span>
 #include <string>
@@ -76,9 +77,12 @@ class MountExecutor {
   Status run(const Place& step);
   Status run(const Tmpfs& step);
   Status run(const Seal& step);
+  Status run(const ScratchSpace& step);
+  Status run(const Lead& step);
 
   Result<int> received(int32_t source_fd, const std::string& source) const;
-  Result<UniqueFd> scratch_mount(const Scratch& step) const;
+  Result<UniqueFd> scratch_mount(const ScratchSpace& step) const;
+  std::string led(const std::string& path) const;
   Result<UniqueFd> open_target(const std::string& path, int flags) const;
   Status attach(int mount_fd, const std::string& path) const;
   Result<std::string> stage_throwaway(const std::string& name,
@@ -98,6 +102,7 @@ class MountExecutor {
   bool is_layered_ = false;  ///< the root is an Overlay: somebody may have written to it before
   std::set<std::string, std::less<>>
       made_dirs_;  ///< inside paths; no link leads to or through them
+  std::map<std::string, std::string, std::less<>> led_;  ///< Lead: path, and where it leads
 };
 
 }  // namespace sbx::confine

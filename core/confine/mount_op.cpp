@@ -122,6 +122,20 @@ struct ToText {
     return text::cat("tmpfs on ", s.path, " size ", to_string(s.size));
   }
   std::string operator()(const Seal& s) const { return text::cat("seal ", s.path); }
+  std::string operator()(const ScratchSpace& s) const {
+    return text::cat("scratch space ",
+                     s.source_fd < 0 ? "tmpfs" : "image",
+                     " size ",
+                     to_string(s.size),
+                     " inodes ",
+                     std::to_string(s.inodes));
+  }
+  std::string operator()(const Lead& s) const {
+    return text::cat("find ",
+                     s.kind == PlaceKind::kDir ? "dir " : "file ",
+                     text::escape(s.path),
+                     s.is_optional ? ", or go without" : "");
+  }
 };
 
 }  // namespace

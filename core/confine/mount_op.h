@@ -77,6 +77,14 @@ struct Scratch {
       -1;  ///< index among the descriptors sent along: a detached mount, not a tmpfs
 };
 
+/// The scratch space before its places are there: changes of a root that is thrown away are kept in
+/// it. After Stage; the Scratch step then only shows it.
+struct ScratchSpace {
+  Bytes size;
+  uint64_t inodes = 0;
+  int32_t source_fd = -1;  ///< as in Scratch
+};
+
 /// A proc of the sandbox's own pid namespace.
 struct Proc {
   std::string path;
@@ -162,6 +170,15 @@ struct Place {
   std::string target;          ///< of a link
 };
 
+/// Finds where `path` leads in the tree of an image, whose links are followed as if the new root
+/// were the root; what is missing on the way is made. Steps after it that mount at `path` (or
+/// below) mean that place. Refused where that is a place of the sandbox itself.
+struct Lead {
+  std::string path;
+  PlaceKind kind = PlaceKind::kDir;  ///< kDir or kFile
+  bool is_optional = false;          ///< what cannot be made is left out
+};
+
 /// A small tmpfs of our own, for places that the job must not change.
 struct Tmpfs {
   std::string path;
@@ -193,7 +210,9 @@ using Step = std::variant<NewRoot,
                           Overlay,
                           Place,
                           Tmpfs,
-                          Seal>;
+                          Seal,
+                          ScratchSpace,
+                          Lead>;
 
 /// One line, without line feed; inside-controlled bytes escaped.
 std::string to_text(const Step& step);

@@ -23,6 +23,7 @@
 
 #include "core/base/sys.h"
 #include "core/base/text.h"
+#include "core/confine/lead.h"
 #include "core/confine/mount_exec.h"
 #include "core/confine/mount_tools.h"
 #include "core/confine/place.h"
@@ -33,6 +34,8 @@ namespace {
 
 constexpr uint64_t kNoPrivilege = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
 constexpr const char* kProbe = "user.sbx.probe";
+/// Its root, its directories and what overlayfs makes in it are not the job's to pay for.
+constexpr uint64_t kOwnInodes = 32;
 
 /// "n-1:…:0": overlayfs wants the topmost first.
 std::string lower_names(size_t count) {
@@ -76,6 +79,16 @@ Status MountExecutor::run(const Stage& step) {
     SBX_TRY(sys::move_mount(tree, "", stage_.get(), name, MOVE_MOUNT_F_EMPTY_PATH));
   }
   return {};
+}
+
+/// Attached among what is staged, or it could not be cloned before Linux 6.15.
+Status MountExecutor::run(const ScratchSpace& step) {
+  if (!stage_.valid()) return Error(Errc::kInternal, "scratch space before anything is staged");
+  ScratchSpace all = step;
+  all.inodes += kOwnInodes;
+  SBX_ASSIGN(scratch_, scratch_mount(all));
+  SBX_TRY(sys::mkdirat(stage_.get(), "scratch", 0700));
+  return sys::move_mount(scratch_.get(), "", stage_.get(), "scratch", MOVE_MOUNT_F_EMPTY_PATH);
 }
 
 /// A staged directory with an upper in the scratch space, like its lowest lower in owner and mode.
@@ -148,6 +161,25 @@ Status MountExecutor::run(const Overlay& step) {
 
 Status MountExecutor::run(const Place& step) {
   return place(root_.get(), step);
+}
+
+Status MountExecutor::run(const Lead& step) {
+  Result<std::string> found = lead(root_.get(), scratch_.get(), step);
+  if (!found.ok()) return step.is_optional ? Status() : std::move(found).error();
+  if (found.value() != step.path) led_[step.path] = std::move(found).value();
+  return {};
+}
+
+/// Where something that is mounted at `path` goes: the longest part of it that a Lead was for
+/// decides.
+std::string MountExecutor::led(const std::string& path) const {
+  if (led_.empty()) return path;
+  for (size_t end = path.size(); end != 0 && end != std::string::npos;
+       end = path.rfind('/', end - 1)) {
+    const auto found = led_.find(std::string_view(path).substr(0, end));
+    if (found != led_.end()) return found->second + path.substr(end);
+  }
+  return path;
 }
 
 Status MountExecutor::run(const Tmpfs& step) {

@@ -15,6 +15,7 @@ namespace sbx::confine {
 std::span<const sock_filter> seccomp_program(SeccompProfile profile) noexcept {
   if (profile == SeccompProfile::kNesting) return kNestingFilter;
   if (profile == SeccompProfile::kFiles) return kFilesFilter;
+  if (profile == SeccompProfile::kImage) return kImageFilter;
   return kDefaultFilter;
 }
 

@@ -13,6 +13,8 @@ enum class SeccompProfile : std::uint8_t {
   kDefault,  ///< no mounts, no new namespaces
   kNesting,  ///< mounts and namespaces allowed, for profiles with `nesting: true`
   kFiles,    ///< files and nothing else, for our own file worker; openat2 is allowed
+  kImage,    ///< kDefault, but set-user-id files can be made (packages hold some): only where
+             ///< nothing that can be written to stays on the host
 };
 
 /// The instructions of a filter; static storage.

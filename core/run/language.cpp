@@ -30,6 +30,17 @@ void judge_missing_tool(const JobRequest& request,
   const bool is_compiler = end.compile.has_value() && end.compile->exec_errno != 0;
   if (!is_compiler && !is_profile_command) return;
   const std::string& tool = is_compiler ? request.compile->argv[0] : request.exec.argv[0];
+  if (!profile.image.empty()) {
+    const std::string named = tool.find('/') == std::string::npos ? tool : text::escape(tool);
+    std::string message = text::cat(
+        "image ", profile.image, " has no ", named, ", which profile ", profile.name, " needs");
+    end.facts.exec_error =
+        Error(Errc::kNotFound, std::move(message))
+            .with_hint(text::cat("install it in the image, take one that has it, or name another "
+                                 "command with --set language.interpreter=CMD"));
+    end.tool_is_missing = true;
+    return;
+  }
   std::string fix;
   if (tool == profile.language.path.path) {
     fix = "a file that it needs is not shown; show it as well: -v DIR:DIR";

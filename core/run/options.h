@@ -20,7 +20,7 @@ namespace sbx::run {
 
 /// What is to be run.
 enum class ProgramKind : std::uint8_t {
-  kNone,     ///< nothing was named: a usage error
+  kNone,     ///< nothing was named: what the image says; without one a usage error
   kFile,     ///< FILE ARG...: a script of the host
   kStdin,    ///< - ARG...: a script on our stdin
   kCode,     ///< -c CODE ARG...
@@ -52,16 +52,18 @@ struct Options {
   std::optional<std::string> profile;        ///< -p; absent: chosen from the program
   std::vector<profile::Override> overrides;  ///< --memory, --set, -e, -v, -w, ... in order
   bool allow_outside = false;                ///< see profile::LoadRequest
-  std::vector<std::string> inputs;           ///< -i HOST[=INSIDE], as given
-  std::optional<std::string> out;            ///< -o DIR or FILE.tar.gz|.zip|..., dates filled in
-  std::string out_pattern;                   ///< as given, when it holds a date pattern; else empty
-  std::vector<std::string> require;          ///< --require GLOB, added to the profile's
-  bool tty = false;                          ///< -t
-  bool want_stdin = false;                   ///< --stdin
-  bool capture = false;                      ///< --json: stdout and stderr go into the report
-  std::optional<int> status_fd;              ///< --status-fd N
-  std::string state_dir;                     ///< absolute; exists
-  std::vector<std::string> private_dirs;     ///< see profile::LoadRequest
+  /// In front of a command that runs in an image, instead of the image's own; empty: nothing.
+  std::optional<std::vector<std::string>> entrypoint;
+  std::vector<std::string> inputs;        ///< -i HOST[=INSIDE], as given
+  std::optional<std::string> out;         ///< -o DIR or FILE.tar.gz|.zip|..., dates filled in
+  std::string out_pattern;                ///< as given, when it holds a date pattern; else empty
+  std::vector<std::string> require;       ///< --require GLOB, added to the profile's
+  bool tty = false;                       ///< -t
+  bool want_stdin = false;                ///< --stdin
+  bool capture = false;                   ///< --json: stdout and stderr go into the report
+  std::optional<int> status_fd;           ///< --status-fd N
+  std::string state_dir;                  ///< absolute; exists
+  std::vector<std::string> private_dirs;  ///< see profile::LoadRequest
   profile::EnvLookup env = profile::process_env;
   std::shared_ptr<backend::HeadStart> head;  ///< from begin(); may be null
   /// Told each sentence that the user should read while the job runs; may be empty.

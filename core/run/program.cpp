@@ -151,7 +151,6 @@ Result<Script> read_script(const Options& options, const profile::LoadRequest& r
   Script script;
   switch (options.program.kind) {
     case ProgramKind::kNone:
-      return Error(Errc::kUsage, "nothing to run").with_hint("sbx run FILE, -c CODE or -- CMD");
     case ProgramKind::kCommand:
       script.fallback = "base";
       return script;
@@ -179,6 +178,10 @@ Result<Placed> place_program(const Program& program,
                              const profile::Profile& profile,
                              Inputs& inputs) {
   if (program.kind == ProgramKind::kCommand) return Placed{.argv = program.args};
+  if (program.kind == ProgramKind::kNone) {
+    if (!profile.image.empty()) return Placed();
+    return Error(Errc::kUsage, "nothing to run").with_hint("sbx run FILE, -c CODE or -- CMD");
+  }
   const profile::Language& language = profile.language;
   std::vector<std::string> command = language.interpreter;
   if (command.empty() && language.compile.empty()) command = shebang_words(script.first_line);
@@ -211,43 +214,84 @@ Result<Placed> place_program(const Program& program,
   return placed;
 }
 
-std::vector<std::string> make_environment(const profile::Profile& profile,
-                                          const profile::EnvLookup& host,
-                                          bool has_terminal) {
-  std::vector<profile::EnvVar> all{
-      {"PATH", std::string(kInsidePath)},
-      {"HOME", "/home/sbx"},
-      {"USER", "sbx"},
-      {"LOGNAME", "sbx"},
-      {"SHELL", "/bin/sh"},
-      {"LANG", "C.UTF-8"},
-  };
-  if (const std::string& tool = profile.language.path.path; !tool.empty()) {
-    // Its companions go first as well: java beside javac, what was installed into a venv.
-    all.front().value = text::cat(tool.substr(0, tool.rfind('/')), ':', kInsidePath);
-  }
-  const auto set = [&](const std::string& name, const std::string& value) {
+namespace {
+
+/// Variables by name, in order of first mention.
+class Variables {
+ public:
+  void set(const std::string& name, const std::string& value) {
     const auto found = std::find_if(
-        all.begin(), all.end(), [&](const profile::EnvVar& var) { return var.name == name; });
-    if (found != all.end()) {
+        all_.begin(), all_.end(), [&](const profile::EnvVar& var) { return var.name == name; });
+    if (found != all_.end()) {
       found->value = value;
     } else {
-      all.push_back({name, value});
+      all_.push_back({name, value});
     }
-  };
-  if (has_terminal) set("TERM", host("TERM").value_or("xterm"));
+  }
+
+  std::vector<std::string> lines() const {
+    std::vector<std::string> lines;
+    lines.reserve(all_.size());
+    for (const profile::EnvVar& var : all_) {
+      lines.push_back(text::cat(var.name, '=', var.value));
+    }
+    return lines;
+  }
+
+ private:
+  std::vector<profile::EnvVar> all_;
+};
+
+void set_defaults(const profile::Profile& profile,
+                  const ImageEnvironment* image,
+                  Variables& variables) {
+  // Its companions go first as well: java beside javac, what was installed into a venv.
+  const std::string& tool = profile.language.path.path;
+  variables.set("PATH",
+                tool.empty() ? std::string(kInsidePath)
+                             : text::cat(tool.substr(0, tool.rfind('/')), ':', kInsidePath));
+  variables.set("HOME", image != nullptr ? image->home : "/home/sbx");
+  if (image == nullptr) {
+    variables.set("USER", "sbx");
+    variables.set("LOGNAME", "sbx");
+  }
+  variables.set("SHELL", "/bin/sh");
+  variables.set("LANG", "C.UTF-8");
+}
+
+/// The image's own, above those that a shipped profile has for the host's programs.
+void set_of_image(const profile::Profile& profile,
+                  const ImageEnvironment& image,
+                  Variables& variables) {
+  for (const profile::EnvVar& var : profile.env) {
+    if (!profile.is_explicit("env." + var.name)) variables.set(var.name, var.value);
+  }
+  for (const std::string& line : image.env) {
+    const std::size_t equals = line.find('=');
+    if (equals == 0 || equals == std::string::npos) continue;
+    variables.set(line.substr(0, equals), line.substr(equals + 1));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> make_environment(const profile::Profile& profile,
+                                          const profile::EnvLookup& host,
+                                          bool has_terminal,
+                                          const ImageEnvironment* image) {
+  Variables variables;
+  set_defaults(profile, image, variables);
+  if (has_terminal) variables.set("TERM", host("TERM").value_or("xterm"));
+  if (image != nullptr) set_of_image(profile, *image, variables);
   for (const std::string& name : profile.env_pass) {
-    if (const auto value = host(name); value.has_value()) set(name, *value);
+    if (const auto value = host(name); value.has_value()) variables.set(name, *value);
   }
   for (const profile::EnvVar& var : profile.env) {
-    set(var.name, var.value);
+    if (image == nullptr || profile.is_explicit("env." + var.name)) {
+      variables.set(var.name, var.value);
+    }
   }
-  std::vector<std::string> lines;
-  lines.reserve(all.size());
-  for (const profile::EnvVar& var : all) {
-    lines.push_back(text::cat(var.name, '=', var.value));
-  }
-  return lines;
+  return variables.lines();
 }
 
 }  // namespace sbx::run

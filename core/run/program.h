@@ -50,9 +50,17 @@ Result<Placed> place_program(const Program& program,
                              const profile::Profile& profile,
                              Inputs& inputs);
 
+/// What the environment of an image's programs begins with.
+struct ImageEnvironment {
+  std::vector<std::string> env;  ///< "NAME=value"
+  std::string home;              ///< of its user
+};
+
 /// The complete environment of the inside: defaults, then the profile's env_pass, then its env.
+/// With an image: defaults, a shipped profile's env, the image's, env_pass, what a person set.
 std::vector<std::string> make_environment(const profile::Profile& profile,
                                           const profile::EnvLookup& host,
-                                          bool has_terminal);
+                                          bool has_terminal,
+                                          const ImageEnvironment* image = nullptr);
 
 }  // namespace sbx::run

@@ -156,6 +156,9 @@ Json report_json(const Report& report, Extent extent) {
   object["profile"] = utf8(report.profile);
   object["isolation"] = report.isolation;
   object["isolation_reason"] = utf8(report.isolation_reason);
+  if (report.image.has_value()) {
+    object["image"] = {{"name", utf8(report.image->name)}, {"id", report.image->id}};
+  }
   object["cause"] = supervise::name(outcome.cause);
   object["exit_code"] = report.exit_status;
   object["signal"] =

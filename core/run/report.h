@@ -53,11 +53,18 @@ struct Denied {
   std::string rule;
 };
 
+/// The image that the root was made of.
+struct ReportImage {
+  std::string name;
+  std::string id;
+};
+
 struct Report {
   std::string id;
   std::string profile;
   std::string isolation;
   std::string isolation_reason;
+  std::optional<ReportImage> image;
   supervise::Outcome outcome;
   int exit_status = 0;  ///< what sbx itself should exit with
   bool retryable = false;

@@ -26,6 +26,7 @@
 #include "core/base/text.h"
 #include "core/run/artifacts.h"
 #include "core/run/failure.h"
+#include "core/run/image_root.h"
 #include "core/run/inputs.h"
 #include "core/run/job.h"
 #include "core/run/language.h"
@@ -44,6 +45,7 @@ constexpr std::string_view kWork = "/work/";
 /// A request that was found to be sound.
 struct Prepared {
   profile::Profile profile;
+  std::optional<UsedImage> image;
   Inputs inputs;
   JobRequest job;
   bool is_profile_command = false;  // see Placed
@@ -87,6 +89,25 @@ Result<profile::Profile> read_profile(const Options& options, Script& script) {
   return profile::load(request);
 }
 
+/// Opens the image that the profile names; its settings, and what it runs.
+Status add_image(const Options& options, Prepared& prepared, Placed& placed) {
+  const std::string& name = prepared.profile.image;
+  if (name.empty()) {
+    if (!options.entrypoint.has_value()) return {};
+    return Error(Errc::kUsage, "--entrypoint without an image")
+        .with_hint("sbx run --image NAME --entrypoint WORD -- ARG...");
+  }
+  auto used = use_image(options.state_dir, name);
+  if (!used.ok()) return as_usage(std::move(used).error());
+  prepared.image.emplace(std::move(used).value());
+  apply_workdir(*prepared.image, prepared.profile);
+  const bool is_code =
+      options.program.kind != ProgramKind::kCommand && options.program.kind != ProgramKind::kNone;
+  if (is_code) return {};
+  SBX_ASSIGN(placed.argv, image_command(*prepared.image, options.entrypoint, placed.argv));
+  return {};
+}
+
 Result<Placed> load_profile(const Options& options, Prepared& prepared) {
   Script script;
   auto loaded = read_profile(options, script);
@@ -95,6 +116,7 @@ Result<Placed> load_profile(const Options& options, Prepared& prepared) {
   prepared.inputs = Inputs(options.private_dirs);
   auto placed = place_program(options.program, script, prepared.profile, prepared.inputs);
   if (!placed.ok()) return as_usage(std::move(placed).error());
+  SBX_TRY(add_image(options, prepared, placed.value()));
   return placed;
 }
 
@@ -104,10 +126,19 @@ backend::InputFile own_file() {
   return {std::string(kPythonHookPath), std::string(python_hook())};
 }
 
-JobRequest job_request(const Options& options, const profile::Profile& profile, Placed placed) {
+std::vector<std::string> environment_of(const Options& options, const Prepared& prepared) {
+  if (!prepared.image.has_value()) {
+    return make_environment(prepared.profile, options.env, options.tty);
+  }
+  const ImageEnvironment image{prepared.image->config().env, prepared.image->user.home};
+  return make_environment(prepared.profile, options.env, options.tty, &image);
+}
+
+JobRequest job_request(const Options& options, const Prepared& prepared, Placed placed) {
+  const profile::Profile& profile = prepared.profile;
   JobRequest job;
   job.exec.argv = std::move(placed.argv);
-  job.exec.env = make_environment(profile, options.env, options.tty);
+  job.exec.env = environment_of(options, prepared);
   job.exec.cwd = profile.workdir;
   if (!placed.compile.empty()) {
     job.compile = job.exec;
@@ -151,7 +182,7 @@ Result<Prepared> prepare(const Options& options) {
                                    .is_dated = !options.out_pattern.empty(),
                                    .announce = options.hooks.on_place});
   }
-  prepared.job = job_request(options, prepared.profile, std::move(placed));
+  prepared.job = job_request(options, prepared, std::move(placed));
   SBX_ASSIGN(prepared.id, confine::cgroup_id());
   backend::LaunchRequest launch;
   launch.profile = &prepared.profile;
@@ -160,6 +191,7 @@ Result<Prepared> prepare(const Options& options) {
   launch.inputs = prepared.inputs.mounts();
   launch.files = prepared.inputs.files();
   launch.files.push_back(own_file());
+  if (prepared.image.has_value()) launch.image = root_of(*prepared.image);
   SBX_ASSIGN(prepared.plan, prepared.choice.backend->plan(launch));
   return prepared;
 }
@@ -281,6 +313,9 @@ Report run_prepared(const Options& options, Prepared& prepared) {
   report.profile = prepared.profile.name;
   report.isolation = prepared.choice.backend->name;
   report.isolation_reason = prepared.choice.reason;
+  if (prepared.image.has_value()) {
+    report.image = {prepared.image->opened.record.name, prepared.image->opened.record.id};
+  }
   report.outcome = supervise::classify(end.facts);
   settle_outcome(report);
   const auto missed = end.missed_deadline ? options.deadline : std::nullopt;

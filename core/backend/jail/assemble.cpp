@@ -1,7 +1,9 @@
 // Assemble: see assemble.h.
 #include "core/backend/jail/assemble.h"
 
+#include <cstdint>
 #include <iterator>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -15,17 +17,32 @@ namespace {
 /// The image and what is staged come behind all other sources.
 void point_to_descriptors(JailPlan& plan) {
   auto next = static_cast<int32_t>(plan.sources.size());
-  for (confine::Step& step : plan.steps) {
-    auto* scratch = std::get_if<confine::Scratch>(&step);
-    if (scratch != nullptr && plan.image.has_value()) scratch->source_fd = next++;
+  if (plan.image.has_value()) {
+    for (confine::Step& step : plan.steps) {
+      if (auto* scratch = std::get_if<confine::Scratch>(&step)) scratch->source_fd = next;
+      if (auto* space = std::get_if<confine::ScratchSpace>(&step)) space->source_fd = next;
+    }
+    ++next;
   }
   for (confine::Step& step : plan.steps) {
     auto* stage = std::get_if<confine::Stage>(&step);
-    if (stage == nullptr || !plan.basics.has_id_range) continue;
+    if (stage == nullptr || !plan.basics.has_id_range()) continue;
     for (confine::StagedDir& dir : stage->dirs) {
       dir.source_fd = next++;
     }
   }
+}
+
+/// The scratch space itself, when changes of the root are kept in it; its places come later.
+std::optional<confine::ScratchSpace> scratch_below_root(const JailPlan& plan,
+                                                        const std::vector<confine::Step>& built) {
+  if (plan.root_upper >= 0) return std::nullopt;
+  for (const confine::Step& step : built) {
+    if (const auto* scratch = std::get_if<confine::Scratch>(&step)) {
+      return confine::ScratchSpace{scratch->size, scratch->inodes, -1};
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -44,14 +61,20 @@ void assemble(JailPlan& plan, std::vector<confine::Step> built, size_t base_size
     point_to_descriptors(plan);
     return;
   }
-  confine::Overlay root{"/", {}, static_cast<int32_t>(plan.root->lowers.size()), {}};
+  const auto space = scratch_below_root(plan, built);
+  confine::Overlay root{"/", {}, plan.root_upper, {}};
   root.part = kRootPart;
   for (uint32_t i = 0; i < plan.root->lowers.size(); ++i) {
     root.lowers.push_back({i, text::cat("fs/", kRootPart)});
   }
-  LayeredSteps layered = layer_steps(std::move(built), job_owner(plan.basics));
+  LayeredRequest request;
+  request.base_size = plan.is_image ? base_size : SIZE_MAX;
+  request.job_dirs = plan.job_dirs;
+  request.job_owner = plan.job_owner;
+  LayeredSteps layered = layer_steps(std::move(built), request);
   plan.base_objects = std::move(layered.objects);
   plan.steps.emplace_back(std::move(stage));
+  if (space.has_value()) plan.steps.emplace_back(*space);
   plan.steps.emplace_back(std::move(root));
   std::move(layered.steps.begin(), layered.steps.end(), std::back_inserter(plan.steps));
   point_to_descriptors(plan);

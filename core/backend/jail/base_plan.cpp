@@ -83,6 +83,41 @@ Status add_devices(TreeBuilder& builder) {
   return {};
 }
 
+/// Places for the job's cgroups, empty unless limits are shown.
+void add_cgroup_places(TreeBuilder& builder) {
+  for (const std::string_view dir : {"/sys",
+                                     "/sys/fs",
+                                     "/sys/fs/cgroup",
+                                     "/sys/fs/cgroup/cpu",
+                                     "/sys/fs/cgroup/cpuacct",
+                                     "/sys/fs/cgroup/cpuset",
+                                     "/sys/fs/cgroup/memory"}) {
+    builder.add_dir(std::string(dir));
+  }
+}
+
+Status add_names(TreeBuilder& builder, const BaseContent& content) {
+  SBX_TRY(builder.add_file("/etc/resolv.conf", {}));
+  SBX_TRY(builder.add_file("/etc/hostname", content.hostname + "\n"));
+  return builder.add_file("/etc/hosts",
+                          text::cat("127.0.0.1 localhost ", content.hostname, "\n::1 localhost\n"));
+}
+
+void add_proc(TreeBuilder& builder) {
+  builder.add_dir("/proc");
+  builder.add(confine::Proc{"/proc"});
+  for (const std::string_view path : kMasked) {
+    builder.add(confine::Mask{std::string(path)});
+  }
+}
+
+Status add_own_files(TreeBuilder& builder, const BaseContent& content) {
+  for (const backend::InputFile& file : content.files) {
+    SBX_TRY(builder.add_file(file.path, file.content));
+  }
+  return {};
+}
+
 }  // namespace
 
 Status add_base(TreeBuilder& builder, const HostTree& tree, const BaseContent& content) {
@@ -97,33 +132,28 @@ Status add_base(TreeBuilder& builder, const HostTree& tree, const BaseContent& c
   SBX_TRY(builder.add_file("/etc/passwd", std::string(kPasswd)));
   SBX_TRY(builder.add_file("/etc/group", std::string(kGroup)));
   SBX_TRY(builder.add_file("/etc/nsswitch.conf", std::string(kNsswitch)));
-  SBX_TRY(builder.add_file("/etc/resolv.conf", {}));
-  SBX_TRY(builder.add_file("/etc/hostname", content.hostname + "\n"));
-  SBX_TRY(builder.add_file(
-      "/etc/hosts", text::cat("127.0.0.1 localhost ", content.hostname, "\n::1 localhost\n")));
+  SBX_TRY(add_names(builder, content));
   SBX_TRY(add_devices(builder));
   for (const std::string_view dir : {"/work", "/tmp", "/home", "/home/sbx", "/var", "/run"}) {
     builder.add_dir(std::string(dir));
   }
-  // Places for the job's cgroups, empty unless limits are shown.
-  for (const std::string_view dir : {"/sys",
-                                     "/sys/fs",
-                                     "/sys/fs/cgroup",
-                                     "/sys/fs/cgroup/cpu",
-                                     "/sys/fs/cgroup/cpuacct",
-                                     "/sys/fs/cgroup/cpuset",
-                                     "/sys/fs/cgroup/memory"}) {
-    builder.add_dir(std::string(dir));
-  }
+  add_cgroup_places(builder);
   builder.add_link("/var/tmp", "/tmp");
-  for (const backend::InputFile& file : content.files) {
-    SBX_TRY(builder.add_file(file.path, file.content));
-  }
-  builder.add_dir("/proc");
-  builder.add(confine::Proc{"/proc"});
-  for (const std::string_view path : kMasked) {
-    builder.add(confine::Mask{std::string(path)});
-  }
+  SBX_TRY(add_own_files(builder, content));
+  add_proc(builder);
+  builder.add(confine::Loopback{});
+  return {};
+}
+
+Status add_image_base(TreeBuilder& builder, const BaseContent& content) {
+  builder.add_dir("/etc");
+  SBX_TRY(add_names(builder, content));
+  SBX_TRY(add_devices(builder));
+  builder.add_dir("/work");
+  builder.add_dir("/tmp");
+  add_cgroup_places(builder);
+  SBX_TRY(add_own_files(builder, content));
+  add_proc(builder);
   builder.add(confine::Loopback{});
   return {};
 }

@@ -1,4 +1,5 @@
-// Base plan: the steps that every jail with the `host` root has in common. Pure.
+// Base plan: the steps that every jail with the `host` root has in common, and those of one with
+// the root of an image. Pure.
 //
 // They depend on the host's tree alone, so PID 1 can carry them out while its supervisor still
 // plans the rest.
@@ -26,5 +27,9 @@ struct BaseContent {
 /// Adds them. What they leave to the job's plan: the scratch space, the name in the UTS namespace,
 /// and whether user namespaces and writing to /proc/sys are allowed.
 Status add_base(TreeBuilder& builder, const HostTree& tree, const BaseContent& content);
+
+/// The same for a jail whose root is an image: what it needs on top of that, and nothing of the
+/// host's tree but devices. What the image has at the same places is covered.
+Status add_image_base(TreeBuilder& builder, const BaseContent& content);
 
 }  // namespace sbx::jail

@@ -9,8 +9,6 @@
 #include <array>
 #include <csignal>
 
-#include "core/backend/jail/jail_plan.h"
-#include "core/backend/jail/jail_processes.h"
 #include "core/base/sys.h"
 #include "core/confine/proc_table.h"
 
@@ -34,10 +32,24 @@ uint64_t cpu_time_ns(const rusage& used) {
 
 std::optional<backend::User> Jail::stream_owner(const std::optional<backend::User>& user) const {
   if (!range_.has_value()) return std::nullopt;
-  const backend::User inside = user.value_or(backend::User{kJobId, kJobId});
+  const backend::User inside = user.value_or(job_);
   // An id that is not mapped is refused by the agent.
   if (std::max(inside.uid, inside.gid) >= confine::IdRange::kCount) return std::nullopt;
   return backend::User{range_->base() + inside.uid, range_->base() + inside.gid};
+}
+
+void Jail::set_ids(const JailBasics& basics, const backend::User& job) {
+  job_ = job;
+  ids_.clear();
+  if (range_.has_value()) {
+    ids_.push_back({range_->base(), 0, confine::IdRange::kCount});
+  } else if (basics.subids.has_value()) {
+    for (const confine::IdMap& map : basics.subids->uids) {
+      ids_.push_back({map.outside, map.inside, map.count});
+    }
+  } else {
+    ids_.push_back({basics.own_uid, kJobId, 1});
+  }
 }
 
 void Jail::prepare_freezer() {
@@ -109,11 +121,9 @@ Result<backend::LiveUsage> Jail::usage() const {
 Result<std::vector<backend::ProcessInfo>> Jail::processes() const {
   if (is_reaped_) return std::vector<backend::ProcessInfo>();
   SBX_ASSIGN(const std::vector<pid_t> pids, payload());
-  IdView ids{::geteuid(), kJobId, 1};
-  if (range_.has_value()) ids = {range_->base(), 0, confine::IdRange::kCount};
   const Result<bool> frozen = cgroup_.is_frozen_as(true);
   const bool is_frozen = has_freezer_ && frozen.ok() && frozen.value();
-  return read_processes(pid_, pids, ids, is_frozen);
+  return read_processes(pid_, pids, ids_, is_frozen);
 }
 
 /// Counters and removal of the cgroups; what they held is dead.

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "core/backend/backend.h"
+#include "core/backend/jail/jail_plan.h"
+#include "core/backend/jail/jail_processes.h"
 #include "core/backend/jail/layer_dirs.h"
 #include "core/base/result.h"
 #include "core/base/unique_fd.h"
@@ -67,8 +69,10 @@ class Jail final : public backend::Sandbox {
   /// be done it is the agent who stops processes.
   void prepare_freezer();
   void hold_root(UniqueFd kept) { root_ = std::move(kept); }
-  void hold(ThrowawayLayer layer) { throwaway_ = std::move(layer); }
+  void hold(ThrowawayLayer layer) { throwaway_.emplace(std::move(layer)); }
   const std::optional<confine::IdRange>& range() const { return range_; }
+  /// Which ids are inside, and who programs are there.
+  void set_ids(const JailBasics& basics, const backend::User& job);
 
  private:
   Status settle_cgroup();
@@ -80,7 +84,9 @@ class Jail final : public backend::Sandbox {
   confine::Cgroup cgroup_;
   bool has_freezer_ = false;
   std::optional<confine::IdRange> range_;
-  UniqueFd root_;  // the kept root, so that nobody removes it
+  backend::User job_;
+  std::vector<IdView> ids_;
+  UniqueFd root_;  // the kept root or base layer, so that nobody removes it
   std::optional<ThrowawayLayer> throwaway_;
   std::vector<backend::InputMount> copies_;
   bool is_reaped_ = false;

@@ -33,14 +33,14 @@ bool is_own_binary_writable(const std::string& binary) {
 JailBasics look_basics() {
   host::Facts host;
   JailBasics basics;
-  basics.has_id_range = host.is_root() && host.may_map_id_ranges();
+  if (host.is_root() && host.may_map_id_ranges()) basics.ids = IdScheme::kRange;
   basics.own_uid = ::geteuid();
   basics.own_gid = ::getegid();
   basics.landlock_abi = host.landlock_abi();
   if (auto binary = sys::readlinkat(AT_FDCWD, "/proc/self/exe"); binary.ok()) {
     basics.binary = std::move(binary).value();
   }
-  basics.is_binary_writable = !basics.has_id_range && is_own_binary_writable(basics.binary);
+  basics.is_binary_writable = !basics.has_id_range() && is_own_binary_writable(basics.binary);
   return basics;
 }
 
@@ -81,15 +81,26 @@ Result<JailFacts> look(const backend::LaunchRequest& request) {
   const auto& cgroups = host.cgroups();
   if (!cgroups.ok()) return cgroups.error();
   facts.cgroups = cgroups.value();
-  if (request.root.has_value()) {
-    if (facts.basics.has_id_range && host.kernel() < kMappedLayers) {
-      return Error(Errc::kUnsupported, "a root that is kept needs Linux 5.19 when root runs sbx")
+  const bool has_layers = request.root.has_value() || request.image.has_value();
+  if (request.image.has_value()) {
+    facts.tmpfs_keeps_attributes = tmpfs_keeps_attributes();
+    if (!facts.basics.has_id_range()) {
+      SBX_ASSIGN(facts.basics.subids, confine::storage_ids());
+      facts.basics.ids = IdScheme::kSubids;
+    }
+  }
+  if (has_layers) {
+    if (facts.basics.has_id_range() && host.kernel() < kMappedLayers) {
+      return Error(Errc::kUnsupported, "a root made of layers needs Linux 5.19 when root runs sbx")
           .with_hint("run sbx as a user, or on a newer kernel");
     }
+  }
+  if (request.root.has_value()) {
     SBX_ASSIGN(facts.layer_parts, layer_parts(*request.root));
   }
   // Only a mount needs to know what is where, and a root in whose layers the base is.
-  if (!request.profile->mounts.empty() || request.root.has_value()) {
+  const bool may_need_tree = !request.profile->mounts.empty() || request.root.has_value();
+  if (may_need_tree && !request.image.has_value()) {
     SBX_ASSIGN(facts.tree, read_host_tree());
   }
   for (const profile::Mount& mount : request.profile->mounts) {

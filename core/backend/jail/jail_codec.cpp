@@ -104,6 +104,16 @@ struct StepWriter {
     w.u64(s.size.v);
   }
   void operator()(const confine::Seal& s) const { w.str(s.path); }
+  void operator()(const confine::ScratchSpace& s) const {
+    w.u64(s.size.v);
+    w.u64(s.inodes);
+    w.i32(s.source_fd);
+  }
+  void operator()(const confine::Lead& s) const {
+    w.str(s.path);
+    w.u8(static_cast<uint8_t>(s.kind));
+    w.u8(s.is_optional ? 1 : 0);
+  }
 };
 
 void read_into(Reader& r, confine::NewRoot& s) {
@@ -204,6 +214,16 @@ void read_into(Reader& r, confine::Tmpfs& s) {
 void read_into(Reader& r, confine::Seal& s) {
   s.path = r.str();
 }
+void read_into(Reader& r, confine::ScratchSpace& s) {
+  s.size.v = r.u64();
+  s.inodes = r.u64();
+  s.source_fd = r.i32();
+}
+void read_into(Reader& r, confine::Lead& s) {
+  s.path = r.str();
+  s.kind = r.u8() == 0 ? confine::PlaceKind::kDir : confine::PlaceKind::kFile;
+  s.is_optional = r.u8() != 0;
+}
 void read_into(Reader& r, confine::KeptRoot& s) {
   s.source = r.str();
   s.source_fd = r.i32();
@@ -247,7 +267,13 @@ void write_rules(Writer& w, const agent::PayloadRules& rules) {
   w.u32(rules.uid);
   w.u32(rules.gid);
   w.u8(rules.is_changing_ids ? 1 : 0);
+  w.u32(static_cast<uint32_t>(rules.groups.size()));
+  for (const gid_t group : rules.groups) {
+    w.u32(group);
+  }
   w.u64(rules.capabilities);
+  w.u64(rules.root_capabilities);
+  w.u8(rules.may_set_id_bits ? 1 : 0);
   w.u8(rules.is_nesting ? 1 : 0);
   w.u8(rules.is_using_landlock ? 1 : 0);
   w.u8(static_cast<uint8_t>(rules.rlimits.count));
@@ -263,7 +289,13 @@ bool read_rules(Reader& r, agent::PayloadRules& rules) {
   rules.uid = r.u32();
   rules.gid = r.u32();
   rules.is_changing_ids = r.u8() != 0;
+  const uint32_t groups = r.u32();
+  for (uint32_t i = 0; i < groups && r.ok(); ++i) {
+    rules.groups.push_back(r.u32());
+  }
   rules.capabilities = r.u64();
+  rules.root_capabilities = r.u64();
+  rules.may_set_id_bits = r.u8() != 0;
   rules.is_nesting = r.u8() != 0;
   rules.is_using_landlock = r.u8() != 0;
   const size_t count = r.u8();

@@ -62,9 +62,17 @@ Status leave_caller(UniqueFd& link) {
   return sys::close_range(kLinkFd + 1, ~0U);
 }
 
-Status become_inner_root() {
-  if (::syscall(SYS_setresgid, 0, 0, 0) != 0) return sys_error("become group 0 of the sandbox");
+Status drop_groups() {
   if (::syscall(SYS_setgroups, 0, nullptr) != 0) return sys_error("drop supplementary groups");
+  return {};
+}
+
+/// Where we are 0 already the ids are a user's, who may reach inputs and mounts by one of its
+/// groups: they are kept for the set-up.
+Status become_inner_root() {
+  const bool is_users = ::geteuid() == 0;
+  if (::syscall(SYS_setresgid, 0, 0, 0) != 0) return sys_error("become group 0 of the sandbox");
+  if (!is_users) SBX_TRY(drop_groups());
   if (::syscall(SYS_setresuid, 0, 0, 0) != 0) return sys_error("become user 0 of the sandbox");
   return {};
 }
@@ -150,6 +158,7 @@ Result<agent::AgentConfig> set_up(ipc::Channel& channel) {
   config.rules = plan.rules;
   executor.set_sources(sources);
   carry_out(channel, executor, plan.steps);
+  if (plan.rules.is_changing_ids) SBX_TRY(drop_groups());
   ::umask(022);  // what programs inside start with
   const UniqueFd work_dir = executor.take_work_dir();
   const int fds[] = {work_dir.get()};

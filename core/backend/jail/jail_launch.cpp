@@ -21,6 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -109,13 +110,13 @@ struct OpenedSources {
 
 /// Opens the sources that only the parent can reach, owners mapped to the job. An input whose file
 /// system cannot map owners is left to be copied: its Bind goes from the plan.
-Result<OpenedSources> open_sources(JailPlan& plan, uint32_t job_host_id) {
+Result<OpenedSources> open_sources(JailPlan& plan, const backend::User& job_on_host) {
   OpenedSources out;
   std::vector<size_t> dropped;
   for (size_t i = 0; i < plan.sources.size(); ++i) {
     const SourceMount& source = plan.sources[i];
     SBX_ASSIGN(UniqueFd mount, confine::open_source(source.path, source.beneath));
-    const Status mapped = map_owner(mount.get(), job_host_id);
+    const Status mapped = map_owner(mount.get(), job_on_host);
     if (!mapped.ok() &&
         !(source.mode == confine::BindMode::kReadOnly && can_others_read(mount.get()))) {
       if (!source.is_input) {
@@ -127,15 +128,18 @@ Result<OpenedSources> open_sources(JailPlan& plan, uint32_t job_host_id) {
             .with_hint("copy it in with -i, or run sbx as the owner of the files");
       }
       out.copies.push_back(plan.inputs[i]);
-      dropped.push_back(source.step);
+      dropped.push_back(i);
     }
     out.mounts.push_back(std::move(mount));
   }
-  while (!dropped.empty()) {  // from the last, so that the places of the others stay
+  for (const size_t source : dropped) {
+    const auto at =
+        std::find_if(plan.steps.begin(), plan.steps.end(), [source](const confine::Step& step) {
+          const auto* bind = std::get_if<confine::Bind>(&step);
+          return bind != nullptr && bind->source_fd == static_cast<int32_t>(source);
+        });
     // With the empty object that the bind would cover, made by the step before it.
-    const auto at = plan.steps.begin() + static_cast<std::ptrdiff_t>(dropped.back());
     plan.steps.erase(at - 1, at + 1);
-    dropped.pop_back();
   }
   return out;
 }
@@ -174,16 +178,22 @@ Result<Child> clone_init(const JailBasics& basics, InitMode init, int group) {
   return Child{pid.value(), UniqueFd(pidfd), std::move(pair.a)};
 }
 
+Status explained(Status mapped) {
+  if (mapped.ok()) return mapped;
+  return host::explain_userns_failure(mapped.error().sys_errno());
+}
+
 Status write_maps(const JailBasics& basics,
                   pid_t pid,
                   const std::optional<confine::IdRange>& range) {
   if (range.has_value()) {
     const confine::IdMap map{0, range->base(), confine::IdRange::kCount};
-    return confine::write_idmaps(pid, {&map, 1}, {&map, 1}, false);
+    return explained(confine::write_idmaps(pid, {&map, 1}, {&map, 1}, false));
   }
+  if (basics.subids.has_value()) return confine::map_storage_ids(pid, *basics.subids);
   const confine::IdMap uid{kJobId, basics.own_uid, 1};
   const confine::IdMap gid{kJobId, basics.own_gid, 1};
-  return confine::write_idmaps(pid, {&uid, 1}, {&gid, 1}, true);
+  return explained(confine::write_idmaps(pid, {&uid, 1}, {&gid, 1}, true));
 }
 
 /// Bit n-1 for each signal n that this process ignores.
@@ -244,7 +254,7 @@ Status share_root(Jail& jail, const JailBasics& basics, SplitBase& split, Unique
   SBX_ASSIGN(const std::string parent, host::kept_roots_dir());
   SBX_ASSIGN(KeptRootDir root, open_kept_root(parent, split.objects));
   split.kept.source = root.path;
-  if (basics.has_id_range) {
+  if (basics.has_id_range()) {
     SBX_ASSIGN(mount, sys::open_tree(root.held.get(), "", OPEN_TREE_CLONE | AT_EMPTY_PATH));
     split.kept.source_fd = 0;
   }
@@ -264,7 +274,7 @@ Status send_begin(Jail& jail,
     base = is_shared ? on_kept_root(std::move(split)) : on_own_root(std::move(split));
   }
   ipc::Begin message;
-  message.has_id_range = basics.has_id_range;
+  message.has_id_range = basics.has_many_ids();
   message.ignored_signals = ignored_signals();
   message.base = encode_steps(base);
   const int fds[] = {mount.get()};
@@ -298,14 +308,12 @@ Result<BegunPtr> begin(const JailBasics& basics, InitMode init, const BaseChoice
   ipc::Channel channel(std::move(child.link), ipc::Side::kHost);
   auto jail = std::make_unique<Jail>(std::move(channel), child.pid, std::move(child.pidfd));
   jail->hold(std::move(group));
-  if (basics.has_id_range) {
+  if (basics.has_id_range()) {
     SBX_ASSIGN(const std::string dir, host::id_claim_dir());
     SBX_ASSIGN(confine::IdRange range, confine::IdRange::claim(dir));
     jail->hold(std::move(range));
   }
-  if (const Status mapped = write_maps(basics, child.pid, jail->range()); !mapped.ok()) {
-    return host::explain_userns_failure(mapped.error().sys_errno());
-  }
+  SBX_TRY(write_maps(basics, child.pid, jail->range()));
   TreeBuilder base(confine::kKeepOwner);
   if (!choice.is_planned) {
     SBX_ASSIGN(const HostTree tree, read_host_tree());
@@ -326,16 +334,25 @@ Result<std::unique_ptr<backend::Sandbox>> launch(JailPlan& plan, BegunPtr begun)
     }
   }
   const std::optional<confine::IdRange>& range = jail->range();
-  const uint32_t job_host_id = range.has_value() ? range->base() + kJobId : plan.basics.own_uid;
-  SBX_ASSIGN(OpenedSources sources, open_sources(plan, job_host_id));
+  jail->set_ids(plan.basics, {plan.rules.uid, plan.rules.gid});
+  backend::User job_on_host{plan.basics.own_uid, plan.basics.own_gid};
+  if (range.has_value()) {
+    job_on_host = {range->base() + plan.rules.uid, range->base() + plan.rules.gid};
+  }
+  SBX_ASSIGN(OpenedSources sources, open_sources(plan, job_on_host));
   if (plan.image.has_value()) {
     plan.image->owner = range.has_value() ? range->base() : plan.basics.own_uid;
     sources.mounts.emplace_back();
     SBX_ASSIGN(sources.mounts.back(), confine::make_disk_image(*plan.image));
   }
-  if (plan.needs_throwaway) {
-    SBX_ASSIGN(ThrowawayLayer layer, ThrowawayLayer::make(plan.state_dir));
-    use_throwaway(plan, layer);
+  if (plan.base_at.has_value()) {
+    SBX_ASSIGN(HeldLayer base, hold_base_layer(plan));
+    set_staged(plan, *plan.base_at, base.path);
+    jail->hold_root(std::move(base.held));
+  }
+  if (plan.throwaway_at.has_value()) {
+    SBX_ASSIGN(ThrowawayLayer layer, ThrowawayLayer::make(plan.state_dir, plan.basics.subids));
+    set_staged(plan, *plan.throwaway_at, layer.path());
     jail->hold(std::move(layer));
   }
   SBX_TRY(open_staged(plan, range, sources.mounts));

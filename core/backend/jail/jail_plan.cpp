@@ -37,18 +37,27 @@ constexpr auto kFrozenForCapable =
 
 // Places that the sandbox makes itself: no mount may cover them.
 constexpr auto kReserved = std::to_array<std::string_view>(
-    {"/", "/dev", "/dev/shm", "/etc", "/home/sbx", "/proc", "/run/sbx", "/tmp", "/usr", "/work"});
+    {"/", "/dev", "/dev/shm", "/etc", "/proc", "/run/sbx", "/tmp", "/work"});
+constexpr auto kReservedOfHost = std::to_array<std::string_view>({"/home/sbx", "/usr"});
 
 bool is_reserved(std::string_view target) {
   return std::find(kReserved.begin(), kReserved.end(), target) != kReserved.end() ||
          is_below(target, "/proc") || (is_below(target, "/dev") && !is_below(target, "/dev/shm"));
 }
 
+bool is_reserved_of_host(std::string_view target) {
+  return std::find(kReservedOfHost.begin(), kReservedOfHost.end(), target) != kReservedOfHost.end();
+}
+
 /// Makes the plan of one request.
 class Planner {
  public:
   Planner(const backend::LaunchRequest& request, const JailFacts& facts)
-      : request_(request), profile_(*request.profile), facts_(facts), builder_(job_owner()) {}
+      : request_(request),
+        profile_(*request.profile),
+        facts_(facts),
+        job_owner_(owner_of(request, facts.basics)),
+        builder_(job_owner_) {}
 
   Result<JailPlan> make();
 
@@ -68,11 +77,17 @@ class Planner {
   bool is_disk_wished() const;
   Status decide_limits();
   Status decide_disk();
-  int32_t job_owner() const { return jail::job_owner(facts_.basics); }
+  Status decide_rules();
+  Status add_root();
+  void add_volumes();
+  bool is_image() const { return request_.image.has_value(); }
+  /// The inside id that owns what the job owns, as steps have it.
+  static int32_t owner_of(const backend::LaunchRequest& request, const JailBasics& basics);
 
   const backend::LaunchRequest& request_;
   const profile::Profile& profile_;
   const JailFacts& facts_;
+  int32_t job_owner_;
   TreeBuilder builder_;
   size_t base_size_ = 0;
   confine::DiskPlan disk_;
@@ -85,11 +100,14 @@ void Planner::add_scratch() {
   scratch.inodes = disk_.inodes;
   scratch.dirs = {{"/tmp", 01777, confine::kKeepOwner}, {"/dev/shm", 01777, confine::kKeepOwner}};
   if (request_.root.has_value()) {  // kept with everything else in the root
-    builder_.add_jobs_dir("/work");
-    builder_.add_jobs_dir("/home/sbx");
+    plan_.job_dirs.emplace_back("/work");
+    if (!is_image()) plan_.job_dirs.emplace_back("/home/sbx");
+    for (const std::string& dir : plan_.job_dirs) {
+      builder_.add_jobs_dir(dir);
+    }
   } else {
-    scratch.dirs.insert(scratch.dirs.begin(), {"/work", 0755, job_owner()});
-    scratch.dirs.push_back({"/home/sbx", 0755, job_owner()});
+    scratch.dirs.insert(scratch.dirs.begin(), {"/work", 0755, job_owner_});
+    if (!is_image()) scratch.dirs.push_back({"/home/sbx", 0755, job_owner_});
   }
   builder_.add_scratch(std::move(scratch));
 }
@@ -119,12 +137,10 @@ bool Planner::is_changing_root() const {
 /// A bind of something of the user's. With an id range the parent opens it: the job's ids may not
 /// be able to.
 Status Planner::add_source(Bind bind, bool is_input) {
-  if (!facts_.basics.has_id_range) return builder_.add_bind(std::move(bind));
-  SourceMount source{
-      bind.source, bind.beneath, bind.kind == BindKind::kDir, is_input, bind.mode, 0};
+  if (!facts_.basics.has_id_range()) return builder_.add_bind(std::move(bind));
+  SourceMount source{bind.source, bind.beneath, bind.kind == BindKind::kDir, is_input, bind.mode};
   bind.source_fd = static_cast<int32_t>(plan_.sources.size());
   SBX_TRY(builder_.add_bind(std::move(bind)));
-  source.step = builder_.size() - 1 - base_size_;
   plan_.sources.push_back(std::move(source));
   return {};
 }
@@ -159,7 +175,8 @@ Status Planner::add_mounts() {
   for (const size_t index : order) {
     const profile::Mount& mount = profile_.mounts[index];
     const std::string target = builder_.through_links(mount.target);
-    if (is_reserved(target) || is_reserved(mount.target)) {
+    const bool is_of_host = is_reserved_of_host(target) || is_reserved_of_host(mount.target);
+    if (is_reserved(target) || is_reserved(mount.target) || (is_of_host && !is_image())) {
       return Error(Errc::kUsage,
                    text::cat("mount target ", mount.target, " belongs to the sandbox"))
           .with_hint("choose another target, for example /data");
@@ -180,9 +197,24 @@ Status Planner::add_mounts() {
   return {};
 }
 
-/// A working directory below the job's own space is made; any other must exist (checked inside).
+/// A working directory below the job's own space is made; any other must exist (checked inside),
+/// but in an image, which may be written to.
 void Planner::add_workdir() {
-  if (builder_.is_jobs(profile_.workdir)) builder_.add_parents(profile_.workdir + "/.");
+  const std::string& workdir = profile_.workdir;
+  if (builder_.is_jobs(workdir)) {
+    builder_.add_parents(workdir + "/.");
+  } else if (is_image() && !builder_.exists(workdir)) {
+    builder_.add(confine::Lead{workdir, confine::PlaceKind::kDir, true});
+  }
+}
+
+/// Programs of an image may rely on them.
+void Planner::add_volumes() {
+  if (!is_image()) return;
+  for (const std::string& volume : request_.image->volumes) {
+    if (!volume.starts_with('/') || builder_.exists(volume) || builder_.is_jobs(volume)) continue;
+    builder_.add(confine::Lead{volume, confine::PlaceKind::kDir, true});
+  }
 }
 
 /// Runtimes size their heaps and pools by what they read here (JVM, Node, Go). Costs some mounts
@@ -191,7 +223,9 @@ void Planner::add_workdir() {
 Status Planner::add_cgroup_view() {
   const bool is_wanted = profile_.limits.visible || profile_.is_explicit("limits.memory") ||
                          profile_.is_explicit("limits.cpus");
-  if (!is_wanted || profile_.nesting || plan_.rules.capabilities != 0) return {};
+  // Those that root has in an image are of no use for it: the view is a mount.
+  const bool has_asked = plan_.rules.capabilities != 0 && !is_image();
+  if (!is_wanted || profile_.nesting || has_asked) return {};
   if (!plan_.cgroup.memory.has_value() && !plan_.cgroup.cpu_millis.has_value()) return {};
   const confine::CgroupLayout& layout = facts_.cgroups;
   if (layout.memory.version == confine::CgroupVersion::kV2 ||
@@ -230,7 +264,8 @@ void Planner::freeze_proc() {
   for (const std::string_view path : kFrozen) {
     builder_.add(confine::Freeze{std::string(path)});
   }
-  if (plan_.rules.capabilities == 0 && !profile_.nesting) return;
+  const bool has_capabilities = plan_.rules.capabilities != 0 || plan_.rules.root_capabilities != 0;
+  if (!has_capabilities && !profile_.nesting) return;
   for (const std::string_view path : kFrozenForCapable) {
     builder_.add(confine::Freeze{std::string(path)});
   }
@@ -284,6 +319,9 @@ Status Planner::decide_disk() {
   wishes.memory_total.v = facts_.memory_total;
   wishes.best_effort = limits.best_effort;
   wishes.has_images = facts_.images.is_able && !is_kept;
+  // Changes of an image could not be held to a limit on a tmpfs that keeps no attributes.
+  wishes.prefers_image =
+      is_image() && !is_kept && is_disk_wished() && !facts_.tmpfs_keeps_attributes;
   wishes.no_images_cause = facts_.images.cause;
   wishes.no_images_fix = facts_.images.fix;
   SBX_ASSIGN(disk_, confine::plan_disk(wishes));
@@ -330,8 +368,8 @@ Status Planner::add_overlay(const profile::Mount& mount, const std::string& targ
       overlay.lowers.push_back({static_cast<uint32_t>(i), text::cat("fs/", overlay.part)});
     }
     overlay.upper = static_cast<int32_t>(request_.root->lowers.size());
-  } else if (plan_.needs_throwaway) {
-    overlay.upper = 0;
+  } else if (plan_.throwaway_at.has_value()) {
+    overlay.upper = static_cast<int32_t>(*plan_.throwaway_at);
   }
   plan_.upper_parts.push_back({overlay.part, mount.source});
   plan_.staged.push_back({mount.source, mount.beneath, false});
@@ -342,32 +380,85 @@ Status Planner::add_overlay(const profile::Mount& mount, const std::string& targ
 /// Layers are what is staged first. Where nothing is kept changes of overlays are in the scratch
 /// space, or where that cannot be in a layer of their own.
 Status Planner::add_layers() {
-  if (!request_.root.has_value()) {
-    const std::vector<profile::Mount>& mounts = profile_.mounts;
-    const bool has_overlay = std::any_of(mounts.begin(), mounts.end(), [](const profile::Mount& m) {
-      return m.mode == profile::MountMode::kOverlay;
-    });
-    plan_.needs_throwaway =
-        has_overlay && !plan_.image.has_value() && !facts_.tmpfs_keeps_attributes;
-    if (!plan_.needs_throwaway) return {};
-    if (is_disk_wished()) {
-      return Error(
-                 Errc::kUnsupported,
-                 "a limit of the disk cannot be held with overlay mounts: files in memory keep no "
-                 "attributes of users")
-          .with_hint(
-              "use Linux 6.6 or newer, leave the limit out, or add --set limits.best_effort=true");
+  if (request_.root.has_value()) {
+    plan_.root = request_.root;
+    plan_.upper_parts.push_back({std::string(kRootPart), {}});
+    for (const std::string& lower : request_.root->lowers) {
+      plan_.staged.push_back({lower, {}, true});
     }
-    plan_.staged.push_back({{}, {}, true});
+    plan_.root_upper = static_cast<int32_t>(plan_.staged.size());
+    plan_.staged.push_back({request_.root->upper, {}, true});
     return {};
   }
-  plan_.root = request_.root;
-  plan_.upper_parts.push_back({std::string(kRootPart), {}});
-  for (const std::string& lower : request_.root->lowers) {
-    plan_.staged.push_back({lower, {}, true});
+  if (is_image()) {
+    plan_.root.emplace();
+    plan_.root->lowers = request_.image->layers;
+    for (const std::string& lower : request_.image->layers) {
+      plan_.staged.push_back({lower, {}, true});
+    }
+    plan_.base_at = plan_.staged.size();
+    plan_.root->lowers.emplace_back();
+    plan_.staged.push_back({{}, {}, true});
   }
-  plan_.staged.push_back({request_.root->upper, {}, true});
+  const std::vector<profile::Mount>& mounts = profile_.mounts;
+  const bool has_overlay = std::any_of(mounts.begin(), mounts.end(), [](const profile::Mount& m) {
+    return m.mode == profile::MountMode::kOverlay;
+  });
+  const bool needs_throwaway =
+      (has_overlay || is_image()) && !plan_.image.has_value() && !facts_.tmpfs_keeps_attributes;
+  if (!needs_throwaway) return {};
+  if (is_disk_wished()) {
+    return Error(Errc::kUnsupported,
+                 text::cat("a limit of the disk cannot be held with ",
+                           is_image() ? "an image" : "overlay mounts",
+                           ": files in memory keep no attributes of users"))
+        .with_hint(
+            "use Linux 6.6 or newer, leave the limit out, or add --set limits.best_effort=true");
+  }
+  plan_.throwaway_at = plan_.staged.size();
+  if (is_image()) {
+    plan_.root_upper = static_cast<int32_t>(plan_.staged.size());
+    plan_.upper_parts.push_back({std::string(kRootPart), {}});
+  }
+  plan_.staged.push_back({{}, {}, true});
   return {};
+}
+
+/// Who programs are, and what they may.
+Status Planner::decide_rules() {
+  agent::PayloadRules& rules = plan_.rules;
+  rules.uid = kJobId;
+  rules.gid = kJobId;
+  rules.is_changing_ids = facts_.basics.has_many_ids();
+  rules.is_nesting = profile_.nesting;
+  rules.is_using_landlock = is_using_landlock(facts_.basics, profile_);
+  SBX_ASSIGN(rules.capabilities, confine::parse_capabilities(profile_.capabilities));
+  rules.root_capabilities = rules.capabilities;
+  if (!is_image()) return {};
+  if (!facts_.basics.has_many_ids()) return Error(Errc::kInternal, "an image with one id only");
+  rules.uid = request_.image->user.uid;
+  rules.gid = request_.image->user.gid;
+  rules.groups = request_.image->groups;
+  if (!profile_.is_explicit("capabilities")) {
+    rules.root_capabilities = confine::image_root_capabilities();
+  }
+  rules.may_set_id_bits =
+      std::none_of(profile_.mounts.begin(), profile_.mounts.end(), [](const profile::Mount& mount) {
+        return mount.mode == profile::MountMode::kReadWrite;
+      });
+  return {};
+}
+
+Status Planner::add_root() {
+  if (!is_image()) return add_base(builder_, facts_.tree, plan_.base);
+  SBX_TRY(add_image_base(builder_, plan_.base));
+  builder_.begin_unknown();
+  return {};
+}
+
+int32_t Planner::owner_of(const backend::LaunchRequest& request, const JailBasics& basics) {
+  if (request.image.has_value()) return static_cast<int32_t>(request.image->user.uid);
+  return basics.has_id_range() ? int32_t{kJobId} : confine::kKeepOwner;
 }
 
 Result<JailPlan> Planner::make() {
@@ -376,27 +467,25 @@ Result<JailPlan> Planner::make() {
   plan_.is_lasting = request_.is_lasting;
   plan_.basics = facts_.basics;
   plan_.init = init_mode(facts_.basics, profile_);
-  plan_.rules.uid = kJobId;
-  plan_.rules.gid = kJobId;
-  plan_.rules.is_changing_ids = facts_.basics.has_id_range;
-  plan_.rules.is_nesting = profile_.nesting;
-  plan_.rules.is_using_landlock = is_using_landlock(facts_.basics, profile_);
-  SBX_ASSIGN(plan_.rules.capabilities, confine::parse_capabilities(profile_.capabilities));
+  plan_.is_image = is_image();
+  plan_.job_owner = job_owner_;
+  SBX_TRY(decide_rules());
   SBX_TRY(check_root());
   SBX_TRY(decide_limits());
   SBX_TRY(add_layers());
   decide_base();
-  SBX_TRY(add_base(builder_, facts_.tree, plan_.base));
+  SBX_TRY(add_root());
   base_size_ = builder_.size();
   add_scratch();
   SBX_TRY(add_inputs());
   SBX_TRY(add_mounts());
+  add_volumes();
   add_workdir();
   SBX_TRY(add_cgroup_view());
   freeze_proc();
   builder_.add(confine::Hostname{profile_.hostname});
   builder_.add(request_.root.has_value() ? confine::EnterRoot{true, "/work"}
-                                         : confine::EnterRoot{});
+                                         : confine::EnterRoot{is_image(), {}});
   plan_.needs_own_root = is_changing_root();
   assemble(plan_, builder_.take(), base_size_);
   return std::move(plan_);
@@ -413,12 +502,8 @@ InitMode init_mode(const JailBasics& basics, const profile::Profile& profile) {
   return is_exposed ? InitMode::kExecClone : InitMode::kFork;
 }
 
-int32_t job_owner(const JailBasics& basics) {
-  return basics.has_id_range ? int32_t{kJobId} : confine::kKeepOwner;
-}
-
 LayerOwners layer_owners(const JailBasics& basics) {
-  if (!basics.has_id_range) return {};
+  if (!basics.has_id_range()) return {};
   return {confine::IdRange::kStorage, true};
 }
 

@@ -16,20 +16,33 @@
 #include "core/confine/cgroup_layout.h"
 #include "core/confine/disk_image.h"
 #include "core/confine/mount_op.h"
+#include "core/confine/storage_ids.h"
 
 namespace sbx::jail {
 
-/// Ids inside: the program is 1000 ("sbx"); with a range of ids PID 1 is 0.
+/// Ids inside: without an image the program is 1000 ("sbx"); with many ids PID 1 is 0.
 inline constexpr uint32_t kJobId = 1000;
+
+/// Which ids of the host a jail has.
+enum class IdScheme : uint8_t {
+  kSingle,  ///< our own, as kJobId
+  kRange,   ///< a range of the sandbox's own (confine::IdRange): we are root
+  kSubids,  ///< our own as 0 and those that /etc/subuid gives us (confine::StorageIds)
+};
 
 /// Who we are and what protects our binary: all that beginning a jail depends on.
 struct JailBasics {
-  bool has_id_range = false;  ///< root that may map a range of ids; else one id is mapped
+  IdScheme ids = IdScheme::kSingle;
+  std::optional<confine::StorageIds> subids;  ///< with kSubids
   uint32_t own_uid = 0;
   uint32_t own_gid = 0;
   int landlock_abi = 0;
   bool is_binary_writable = false;  ///< the job's host id could write the running sbx binary
   std::string binary;               ///< path of the running sbx binary
+
+  bool has_id_range() const { return ids == IdScheme::kRange; }
+  /// PID 1 is 0 inside and may become others.
+  bool has_many_ids() const { return ids != IdScheme::kSingle; }
 };
 
 /// What the plan depends on besides the request.
@@ -57,14 +70,14 @@ bool is_using_landlock(const JailBasics& basics, const profile::Profile& profile
 /// and Landlock does not shut it off, PID 1 runs from a read-only clone instead.
 InitMode init_mode(const JailBasics& basics, const profile::Profile& profile);
 
-/// A host path that is opened in the parent, because the job's ids may not reach it.
+/// A host path that is opened in the parent, because the job's ids may not reach it. The Bind whose
+/// source_fd is its number in JailPlan::sources shows it.
 struct SourceMount {
   std::string path;
   std::string beneath;
   bool is_dir = false;
   bool is_input = false;  ///< may be copied when it cannot be mapped
   confine::BindMode mode = confine::BindMode::kReadOnly;
-  size_t step = 0;  ///< its Bind in `steps`
 };
 
 /// A host directory that overlays are made of.
@@ -86,8 +99,15 @@ struct JailPlan {
   std::vector<confine::Step> steps;
   std::vector<SourceMount> sources;
   std::vector<StagedSource> staged;  ///< in the order of the Stage step
+  /// An overlay of layers: one that is kept, or that of an image.
   std::optional<backend::WritableRoot> root;
-  bool needs_throwaway = false;  ///< staged[0] is a layer on the state disk that goes with the jail
+  int32_t root_upper = -1;        ///< in `staged`; -1: changes of the root are in the scratch space
+  bool is_image = false;          ///< nothing of the host's tree is shown
+  std::optional<size_t> base_at;  ///< in `staged`: the base layer, to be found at launch
+  /// In `staged`: a layer on the state disk that goes with the jail, to be made at launch.
+  std::optional<size_t> throwaway_at;
+  std::vector<std::string> job_dirs;  ///< of the root, that belong to the job
+  int32_t job_owner = confine::kKeepOwner;
   std::vector<UpperPart> upper_parts;              ///< of root->upper, or of the throw-away layer
   std::vector<confine::Step> base_objects;         ///< of the base layer, when there is a `root`
   std::optional<confine::DiskImageRequest> image;  ///< holds the scratch space; owner not yet known
@@ -104,8 +124,6 @@ struct JailPlan {
 /// kUsage for contradictory mounts, kUnsupported for limits that nothing here can hold.
 Result<JailPlan> make_plan(const backend::LaunchRequest& request, JailFacts facts);
 
-/// The inside id that owns what the job owns, as steps have it.
-int32_t job_owner(const JailBasics& basics);
 /// Whose ids are in layers.
 LayerOwners layer_owners(const JailBasics& basics);
 

@@ -38,9 +38,11 @@ std::string command_text(std::string raw) {
   return raw;
 }
 
-uint32_t inside_id(const IdView& ids, uint32_t id) {
-  return id >= ids.outside && id - ids.outside < ids.count ? id - ids.outside + ids.inside
-                                                           : kNobody;
+uint32_t inside_id(std::span<const IdView> ids, uint32_t id) {
+  for (const IdView& map : ids) {
+    if (id >= map.outside && id - map.outside < map.count) return id - map.outside + map.inside;
+  }
+  return kNobody;
 }
 
 /// Turns numbers of this process's namespace into numbers inside.
@@ -71,7 +73,8 @@ struct Row {
   pid_t parent = 0;  // as this process sees it
 };
 
-std::optional<Row> read_row(int proc, pid_t pid, size_t depth, const IdView& ids, bool is_frozen) {
+std::optional<Row> read_row(
+    int proc, pid_t pid, size_t depth, std::span<const IdView> ids, bool is_frozen) {
   const auto stat = confine::read_proc_stat(proc, pid);
   const auto status = confine::read_proc_status(proc, pid);
   if (!stat || !status || status->pids.size() <= depth) return std::nullopt;
@@ -108,7 +111,7 @@ std::optional<uint64_t> find_value(std::string_view text, std::string_view key) 
 
 Result<std::vector<backend::ProcessInfo>> read_processes(pid_t init,
                                                          std::span<const pid_t> pids,
-                                                         const IdView& ids,
+                                                         std::span<const IdView> ids,
                                                          bool is_frozen) {
   SBX_ASSIGN(const UniqueFd proc, confine::open_proc());
   const auto first = confine::read_proc_status(proc.get(), init);

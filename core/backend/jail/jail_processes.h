@@ -27,7 +27,7 @@ struct IdView {
 /// all do.
 Result<std::vector<backend::ProcessInfo>> read_processes(pid_t init,
                                                          std::span<const pid_t> pids,
-                                                         const IdView& ids,
+                                                         std::span<const IdView> ids,
                                                          bool is_frozen);
 
 /// CPU time and memory of `pids` together; 0 when there are none.

@@ -15,10 +15,23 @@ constexpr int kCapabilityCount = 64;
 
 std::string header_text(const JailPlan& plan) {
   std::string out = text::cat("jail ", plan.id, "\n");
-  if (plan.basics.has_id_range) {
-    out += "ids 65536 of a range that belongs to nobody; the job is 1000 inside\n";
-  } else {
-    out += text::cat("ids 1000 inside is ", plan.basics.own_uid, ":", plan.basics.own_gid, "\n");
+  switch (plan.basics.ids) {
+    case IdScheme::kRange:
+      out += text::cat(
+          "ids 65536 of a range that belongs to nobody; the job is ", plan.rules.uid, " inside\n");
+      break;
+    case IdScheme::kSubids:
+      out += text::cat("ids 0 inside is ",
+                       plan.basics.own_uid,
+                       ":",
+                       plan.basics.own_gid,
+                       ", others are those of /etc/subuid and /etc/subgid; the job is ",
+                       plan.rules.uid,
+                       " inside\n");
+      break;
+    case IdScheme::kSingle:
+      out += text::cat("ids 1000 inside is ", plan.basics.own_uid, ":", plan.basics.own_gid, "\n");
+      break;
   }
   out += plan.init == InitMode::kFork ? "init fork\n" : "init exec from a read-only clone\n";
   for (const confine::InForce& limit : plan.expected) {
@@ -33,18 +46,23 @@ std::string header_text(const JailPlan& plan) {
   return out;
 }
 
+std::string_view filter_name(const agent::PayloadRules& rules) {
+  if (rules.is_nesting) return "nesting";
+  return rules.may_set_id_bits ? "image" : "default";
+}
+
 std::string rules_text(const agent::PayloadRules& rules) {
   std::string out = text::cat("job uid ",
                               rules.uid,
                               " gid ",
                               rules.gid,
                               "; no_new_privs; ",
-                              rules.capabilities == 0 ? "no capabilities" : "capabilities",
+                              rules.kept() == 0 ? "no capabilities" : "capabilities",
                               "; seccomp ",
-                              rules.is_nesting ? "nesting" : "default",
+                              filter_name(rules),
                               rules.is_using_landlock ? "; landlock\n" : "\n");
   for (int number = 0; number < kCapabilityCount; ++number) {
-    if ((rules.capabilities >> number & 1) != 0) {
+    if ((rules.kept() >> number & 1) != 0) {
       out += text::cat("capability ", confine::capability_name(number), "\n");
     }
   }

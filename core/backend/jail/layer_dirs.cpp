@@ -178,8 +178,18 @@ Status prepare_upper(const std::string& upper,
 
 namespace {
 
+/// Removes what belongs to several ids of a user, of whom only root of them may remove it all.
+void remove_as_root(int parent,
+                    const std::string& name,
+                    const std::optional<confine::StorageIds>& ids) {
+  if (fs::remove_tree(parent, name).ok() || !ids.has_value()) return;
+  (void)confine::run_as_storage_root(*ids, "remove a layer", [parent, &name] {
+    return fs::remove_tree(parent, name).ok() ? 0 : 1;
+  });
+}
+
 /// Those that a killed sbx left. What cannot be removed is left to gc.
-void remove_unlocked(const std::string& parent) {
+void remove_unlocked(const std::string& parent, const std::optional<confine::StorageIds>& ids) {
   DIR* list = ::opendir(parent.c_str());
   if (list == nullptr) return;
   while (const dirent* entry = ::readdir(list)) {  // NOLINT(concurrency-mt-unsafe): one thread
@@ -187,25 +197,30 @@ void remove_unlocked(const std::string& parent) {
     if (name == "." || name == "..") continue;
     const auto dir = sys::openat(::dirfd(list), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     if (!dir.ok() || ::flock(dir.value().get(), LOCK_EX | LOCK_NB) != 0) continue;
-    (void)fs::remove_tree(::dirfd(list), name);
+    remove_as_root(::dirfd(list), name, ids);
   }
   (void)::closedir(list);
 }
 
 }  // namespace
 
-Result<ThrowawayLayer> ThrowawayLayer::make(const std::string& state_dir) {
+ThrowawayLayer::~ThrowawayLayer() {
+  if (dir_ != nullptr && ids_.has_value()) remove_as_root(AT_FDCWD, dir_->path(), ids_);
+}
+
+Result<ThrowawayLayer> ThrowawayLayer::make(const std::string& state_dir,
+                                            const std::optional<confine::StorageIds>& ids) {
   constexpr int kTries = 16;
   const fs::OwnerUmask mask;
   const std::string parent = state_dir + "/overlays";
   SBX_TRY(fs::mkdirs(parent, 0700));
-  remove_unlocked(parent);
+  remove_unlocked(parent, ids);
   for (int i = 0; i < kTries; ++i) {
     SBX_ASSIGN(fs::TempDir dir, fs::TempDir::create(parent, "run-"));
     if (::flock(dir.fd(), LOCK_SH | LOCK_NB) != 0) continue;
     SBX_ASSIGN(const struct stat info, sys::fstat(dir.fd()));
     // Else gc took it for a leftover.
-    if (info.st_nlink != 0) return ThrowawayLayer(std::move(dir));
+    if (info.st_nlink != 0) return ThrowawayLayer(std::move(dir), ids);
   }
   return Error(Errc::kTimeout, text::cat("somebody removes all that is made in ", parent));
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +14,7 @@
 #include "core/base/result.h"
 #include "core/base/unique_fd.h"
 #include "core/confine/mount_op.h"
+#include "core/confine/storage_ids.h"
 
 namespace sbx::jail {
 
@@ -46,12 +48,21 @@ Status prepare_upper(const std::string& upper,
 /// lives, and removed by the destructor. What a killed sbx left there nobody locks.
 class ThrowawayLayer {
  public:
-  static Result<ThrowawayLayer> make(const std::string& state_dir);
-  const std::string& path() const { return dir_.path(); }
+  /// `ids`: whose ids may own what is written there, when they are not ours alone.
+  static Result<ThrowawayLayer> make(const std::string& state_dir,
+                                     const std::optional<confine::StorageIds>& ids = std::nullopt);
+  ~ThrowawayLayer();
+  ThrowawayLayer(ThrowawayLayer&&) noexcept = default;
+  ThrowawayLayer& operator=(ThrowawayLayer&&) = delete;
+  ThrowawayLayer(const ThrowawayLayer&) = delete;
+  ThrowawayLayer& operator=(const ThrowawayLayer&) = delete;
+  const std::string& path() const { return dir_->path(); }
 
  private:
-  explicit ThrowawayLayer(fs::TempDir dir) : dir_(std::move(dir)) {}
-  fs::TempDir dir_;
+  ThrowawayLayer(fs::TempDir dir, const std::optional<confine::StorageIds>& ids)
+      : dir_(std::make_unique<fs::TempDir>(std::move(dir))), ids_(ids) {}
+  std::unique_ptr<fs::TempDir> dir_;
+  std::optional<confine::StorageIds> ids_;
 };
 
 /// Whether files on a tmpfs keep attributes of users; tried on one.

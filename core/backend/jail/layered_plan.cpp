@@ -19,7 +19,6 @@ namespace {
 constexpr size_t kPartDigits = 12;
 constexpr Bytes kDevSize{uint64_t{256} << 10};
 constexpr std::string_view kDev = "/dev";
-constexpr auto kJobDirs = std::to_array<std::string_view>({"/work", "/home/sbx"});
 
 /// Calls `use` with each path that `step` mounts something on.
 template <typename Use>
@@ -38,7 +37,8 @@ void for_each_target(const confine::Step& step, Use use) {
 
 class Layering {
  public:
-  Layering(const std::vector<confine::Step>& steps, int32_t job_owner) : job_owner_(job_owner) {
+  Layering(const std::vector<confine::Step>& steps, const LayeredRequest& request)
+      : request_(request), fresh_{std::string(kDev)} {
     for (const confine::Step& step : steps) {
       for_each_target(step, [this](const std::string& path) {
         for (size_t slash = path.find('/', 1); slash != std::string::npos;
@@ -48,12 +48,18 @@ class Layering {
         needed_.insert(path);
       });
     }
-    needed_.insert(kJobDirs.begin(), kJobDirs.end());
+    needed_.insert(request.job_dirs.begin(), request.job_dirs.end());
     out_.steps.emplace_back(confine::Place{.path = "/", .target = {}});
   }
 
   void add(confine::Step step) {
+    ++seen_;
     if (std::holds_alternative<confine::NewRoot>(step)) return;
+    if (const auto* scratch = std::get_if<confine::Scratch>(&step)) {
+      for (const confine::ScratchDir& dir : scratch->dirs) {
+        fresh_.push_back(dir.path);
+      }
+    }
     if (std::holds_alternative<confine::EnterRoot>(step)) {
       out_.steps.emplace_back(confine::Seal{std::string(kDev)});
     }
@@ -71,18 +77,32 @@ class Layering {
     return path.rfind('/') == 0 || needed_.contains(path) || is_jobs(path);
   }
 
-  static bool is_jobs(const std::string& path) {
-    return std::any_of(kJobDirs.begin(), kJobDirs.end(), [&path](std::string_view dir) {
+  bool is_jobs(const std::string& path) const {
+    const std::vector<std::string>& dirs = request_.job_dirs;
+    return std::any_of(dirs.begin(), dirs.end(), [&path](const std::string& dir) {
       return path == dir || is_below(path, dir);
     });
   }
 
+  /// Nobody could write to it before: it is on a file system that is made at this start.
+  bool is_fresh(const std::string& path) const {
+    return std::any_of(fresh_.begin(), fresh_.end(), [&path](const std::string& dir) {
+      return is_below(path, dir);
+    });
+  }
+
+  /// What the base makes is the same in many sandboxes.
+  template <typename Object>
+  void keep(Object object) {
+    if (seen_ <= request_.base_size) out_.objects.emplace_back(std::move(object));
+  }
+
   void add_dir(confine::MakeDir dir) {
-    if (is_below(dir.path, kDev)) {
+    if (is_fresh(dir.path)) {
       out_.steps.emplace_back(std::move(dir));
       return;
     }
-    if (is_jobs(dir.path)) dir.owner = job_owner_;
+    if (is_jobs(dir.path)) dir.owner = request_.job_owner;
     if (is_needed(dir.path)) {
       confine::Place place;
       place.path = dir.path;
@@ -92,11 +112,11 @@ class Layering {
       out_.steps.emplace_back(std::move(place));
     }
     if (dir.path == kDev) out_.steps.emplace_back(confine::Tmpfs{dir.path, kDevSize});
-    out_.objects.emplace_back(std::move(dir));
+    keep(std::move(dir));
   }
 
   void add_file(confine::MakeFile file) {
-    if (is_below(file.path, kDev)) {
+    if (is_fresh(file.path)) {
       out_.steps.emplace_back(std::move(file));
       return;
     }
@@ -107,11 +127,11 @@ class Layering {
       place.mode = file.mode;
       out_.steps.emplace_back(std::move(place));
     }
-    out_.objects.emplace_back(std::move(file));
+    keep(std::move(file));
   }
 
   void add_link(confine::MakeLink link) {
-    if (is_below(link.path, kDev)) {
+    if (is_fresh(link.path)) {
       out_.steps.emplace_back(std::move(link));
       return;
     }
@@ -122,10 +142,12 @@ class Layering {
       place.target = link.target;
       out_.steps.emplace_back(std::move(place));
     }
-    out_.objects.emplace_back(std::move(link));
+    keep(std::move(link));
   }
 
-  int32_t job_owner_;
+  const LayeredRequest& request_;
+  std::vector<std::string> fresh_;
+  size_t seen_ = 0;  // steps up to now
   std::set<std::string, std::less<>> needed_;
   LayeredSteps out_;
 };
@@ -138,8 +160,8 @@ std::string overlay_part(std::string_view target) {
   return text::cat("m-", digest.hex().substr(0, kPartDigits));
 }
 
-LayeredSteps layer_steps(std::vector<confine::Step> steps, int32_t job_owner) {
-  Layering layering(steps, job_owner);
+LayeredSteps layer_steps(std::vector<confine::Step> steps, const LayeredRequest& request) {
+  Layering layering(steps, request);
   for (confine::Step& step : steps) {
     layering.add(std::move(step));
   }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/backend/jail/jail_plan.h"
@@ -12,12 +13,20 @@
 
 namespace sbx::jail {
 
-/// Maps the owner of the detached `mount` to the job's id. kUnsupported when its file system
-/// cannot.
-Status map_owner(int mount, uint32_t job_host_id);
+/// Maps the owner of the detached `mount` to the job, whose ids on the host these are. kUnsupported
+/// when its file system cannot.
+Status map_owner(int mount, const backend::User& job_on_host);
 
-/// Puts the throw-away layer into the plan that waits for it.
-void use_throwaway(JailPlan& plan, const ThrowawayLayer& layer);
+/// The base layer of a root that is thrown away, kept in the state directory's store of layers and
+/// locked as long as `held` is open, so that nobody removes it.
+struct HeldLayer {
+  std::string path;
+  UniqueFd held;
+};
+Result<HeldLayer> hold_base_layer(const JailPlan& plan);
+
+/// Puts a layer that is known only now into the plan that waits for it.
+void set_staged(JailPlan& plan, size_t index, const std::string& path);
 
 /// Makes the upper ready and, with a range, opens what overlays are made of, behind `mounts`:
 /// layers with the ids of storage mapped to the range, the user's directories with their owner

@@ -80,25 +80,30 @@ void TreeBuilder::add_link(const std::string& path, std::string target) {
   if (made_.insert(path).second) add(MakeLink{path, std::move(target)});
 }
 
-Status TreeBuilder::add_bind(Bind bind) {
-  if (covering_bind(bind.path) == nullptr && !exists(bind.path)) {
-    if (bind.kind == BindKind::kDir) {
-      add_parents(bind.path);
-      add_dir(bind.path);
-    } else {
-      SBX_TRY(add_file(bind.path, {}));
-    }
+/// What a mount at `path` covers.
+Status TreeBuilder::add_place(const std::string& path, confine::PlaceKind kind) {
+  if (covering_bind(path) != nullptr || exists(path)) return {};
+  if (is_unknown_ && !is_jobs(path)) {
+    made_.insert(path);
+    add(confine::Lead{path, kind, false});
+    return {};
   }
+  if (kind == confine::PlaceKind::kFile) return add_file(path, {});
+  add_parents(path);
+  add_dir(path);
+  return {};
+}
+
+Status TreeBuilder::add_bind(Bind bind) {
+  const bool is_dir = bind.kind == BindKind::kDir;
+  SBX_TRY(add_place(bind.path, is_dir ? confine::PlaceKind::kDir : confine::PlaceKind::kFile));
   if (bind.kind != BindKind::kDevice) binds_.push_back(bind.path);
   add(std::move(bind));
   return {};
 }
 
 void TreeBuilder::add_overlay(confine::Overlay overlay) {
-  if (covering_bind(overlay.path) == nullptr && !exists(overlay.path)) {
-    add_parents(overlay.path);
-    add_dir(overlay.path);
-  }
+  (void)add_place(overlay.path, confine::PlaceKind::kDir);  // fails for files only
   binds_.push_back(overlay.path);
   add(std::move(overlay));
 }

@@ -24,6 +24,9 @@ class TreeBuilder {
   explicit TreeBuilder(int32_t job_owner) : job_owner_(job_owner) {}
 
   void add(confine::Step step) { steps_.push_back(std::move(step)); }
+  /// From here on the tree is an image's, of which nothing is known: what lies outside the job's
+  /// own directories and is not made yet is found by PID 1 (confine::Lead).
+  void begin_unknown() { is_unknown_ = true; }
   /// A directory, once; its parent exists.
   void add_dir(const std::string& path);
   /// The missing directories above `path`.
@@ -53,7 +56,9 @@ class TreeBuilder {
 
  private:
   const std::string* covering_bind(const std::string& path) const;
+  Status add_place(const std::string& path, confine::PlaceKind kind);
 
+  bool is_unknown_ = false;
   int32_t job_owner_;
   std::vector<confine::Step> steps_;
   std::set<std::string, std::less<>> made_;

@@ -41,6 +41,7 @@ int main(int argc, char** argv) {
   if (!write_filter(out, "kDefaultFilter", Variant::kDefault)) return 1;
   if (!write_filter(out, "kNestingFilter", Variant::kNesting)) return 1;
   if (!write_filter(out, "kFilesFilter", Variant::kFiles)) return 1;
+  if (!write_filter(out, "kImageFilter", Variant::kImage)) return 1;
   out << "\n}  // namespace sbx::confine\n";
   return out.flush() ? 0 : 1;
 }

@@ -227,11 +227,11 @@ Code arguments_part(Variant variant) {
   }
   // Typing into the terminal, and the virtual console's paste buffer.
   add_block(code, SYS_ioctl, one_of(1, {TIOCSTI, kTiocLinux}, refuse(EPERM), kAllow));
-  if (variant == Variant::kDefault) {
+  if (variant != Variant::kNesting) {
     add_block(code, SYS_clone, any_bit(0, kNewNamespaces, refuse(EPERM), kAllow));
     add_block(code, SYS_unshare, any_bit(0, kNewNamespaces | CLONE_NEWTIME, refuse(EPERM), kAllow));
   }
-  add_set_id_blocks(code);
+  if (variant != Variant::kImage) add_set_id_blocks(code);
   // Some families are in no network namespace (vsock), the others only widen the kernel's surface.
   add_block(code,
             SYS_socket,

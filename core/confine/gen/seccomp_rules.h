@@ -8,7 +8,7 @@
 
 namespace sbx::confine::gen {
 
-enum class Variant { kDefault, kNesting, kFiles };
+enum class Variant { kDefault, kNesting, kFiles, kImage };
 
 /// The filter's instructions; empty with `error` filled when a name is unknown.
 std::vector<sock_filter> build_filter(Variant variant, std::string& error);

@@ -41,7 +41,9 @@ jail::InitPlan full_plan() {
       confine::Overlay{"/", {{0, "fs/root"}, {1, ""}}, 2, "root"},
       confine::Place{"/bin", confine::PlaceKind::kLink, 0777, 0700, 1000, "usr/bin"},
       confine::Tmpfs{"/dev", Bytes{4096}},
-      confine::Seal{"/dev"}};
+      confine::Seal{"/dev"},
+      confine::ScratchSpace{Bytes{1 << 20}, 100, 3},
+      confine::Lead{"/data", confine::PlaceKind::kFile, true}};
   return plan;
 }
 

@@ -1,7 +1,9 @@
 // Jail plan tests: the decision is pure, so it is compared as text, without privileges.
 #include "core/backend/jail/jail_plan.h"
 
+#include <algorithm>
 #include <string>
+#include <variant>
 
 #include <doctest/doctest.h>
 
@@ -127,13 +129,19 @@ TEST_CASE("jail plan: with an id range the parent opens inputs, else PID 1 does 
   Case c;
   c.request.inputs = {{"/root/data.csv", "data.csv", false}, {"/root/dir", "dir", true}};
   CHECK(c.plan().value().sources.empty());
-  c.facts.basics.has_id_range = true;
+  c.facts.basics.ids = jail::IdScheme::kRange;
   const auto plan = c.plan();
   REQUIRE(plan.ok());
   REQUIRE(plan.value().sources.size() == 2);
-  const auto& source = plan.value().sources[1];
-  CHECK(source.is_input);
-  CHECK(confine::to_text(plan.value().steps[source.step]) == "bind ro tree /root/dir on /work/dir");
+  CHECK(plan.value().sources[1].is_input);
+  const auto is_second = [](const confine::Step& step) {
+    const auto* bind = std::get_if<confine::Bind>(&step);
+    return bind != nullptr && bind->source_fd == 1;
+  };
+  const auto& steps = plan.value().steps;
+  const auto bind = std::find_if(steps.begin(), steps.end(), is_second);
+  REQUIRE(bind != steps.end());
+  CHECK(confine::to_text(*bind) == "bind ro tree /root/dir on /work/dir");
 }
 
 TEST_CASE("jail plan: two things at one place inside are refused") {
@@ -282,17 +290,17 @@ TEST_CASE("jail plan: without a kept root an overlay mount changes the scratch s
   c.facts.tmpfs_keeps_attributes = false;
   const auto plan = c.plan();
   REQUIRE(plan.ok());
-  CHECK(plan.value().needs_throwaway);
+  CHECK(plan.value().throwaway_at == 0);
   text = c.text();
   CHECK(text.find("overlay on /data of 1 changes in 0/fs/m-") != std::string::npos);
   c.profile.mounts[0].mode = profile::MountMode::kReadWrite;
-  CHECK_FALSE(c.plan().value().needs_throwaway);
+  CHECK_FALSE(c.plan().value().throwaway_at.has_value());
 }
 
 TEST_CASE("jail plan: descriptors of layers come behind those of mounts when ids are mapped") {
   Case c;
   keep_root(c);
-  c.facts.basics.has_id_range = true;
+  c.facts.basics.ids = jail::IdScheme::kRange;
   c.profile.mounts = {{"/host", "/data", profile::MountMode::kOverlay, {}},
                       {"/host", "/ro", profile::MountMode::kReadOnly, {}}};
   const auto plan = c.plan();
@@ -312,5 +320,194 @@ TEST_CASE("jail plan: a root that is kept takes no inputs") {
   CHECK(c.plan().error().code() == Errc::kUsage);
   c.request.inputs.clear();
   c.request.files = {{"/work/main.py", "x"}};
+  CHECK_FALSE(c.plan().ok());
+}
+
+namespace {
+
+void take_image(Case& c) {
+  c.request.image.emplace();
+  c.request.image->layers = {"/layers/img-1", "/layers/img-2"};
+  c.facts.basics.ids = jail::IdScheme::kRange;
+  c.facts.tree = {};
+}
+
+std::string objects_of(const jail::JailPlan& plan) {
+  std::string objects;
+  for (const confine::Step& step : plan.base_objects) {
+    objects += confine::to_text(step) + "\n";
+  }
+  return objects;
+}
+
+}  // namespace
+
+TEST_CASE("jail plan: with an image nothing of the host's tree is shown") {
+  Case c;
+  take_image(c);
+  const std::string text = c.text();
+  CHECK(text.find("/usr") == std::string::npos);
+  CHECK(text.find("new-root") == std::string::npos);
+  CHECK(text.find("/home/sbx") == std::string::npos);
+  CHECK(text.find("/etc/passwd") == std::string::npos);
+  CHECK(position(text, "stage 0=/layers/img-1 1=/layers/img-2 2=\n") <
+        position(text, "scratch space tmpfs"));
+  CHECK(position(text, "scratch space tmpfs") <
+        position(text, "overlay on / of 0/fs/root 1/fs/root 2/fs/root changes in scratch\n"));
+  CHECK(position(text, "place dir /proc") < position(text, "proc on /proc"));
+  CHECK(position(text, "tmpfs on /dev") < position(text, "bind rw device /dev/null"));
+  CHECK(position(text, " on /work(0755") != 0);
+  CHECK(position(text, "seal /dev\n") < position(text, "enter root, writable\n"));
+}
+
+TEST_CASE("jail plan: an image's base holds names and places, and nothing that the image has") {
+  Case c;
+  take_image(c);
+  c.request.files = {{"/run/sbx/python/hook.py", "x"}, {"/work/main.py", "y"}};
+  c.request.inputs = {{"/srv/data", "data", true}};
+  const auto plan = c.plan();
+  REQUIRE(plan.ok());
+  REQUIRE(plan.value().base_at.has_value());
+  CHECK(*plan.value().base_at == 2);
+  const std::string objects = objects_of(plan.value());
+  for (const char* there : {"/etc/hosts",
+                            "/etc/hostname",
+                            "/etc/resolv.conf",
+                            "mkdir /work ",
+                            "/run/sbx/python/hook.py",
+                            "mkdir /proc"}) {
+    CAPTURE(there);
+    CHECK(objects.find(there) != std::string::npos);
+  }
+  for (const char* absent : {"passwd", "nsswitch", "/var", "/home", "/dev/null", "/work/"}) {
+    CAPTURE(absent);
+    CHECK(objects.find(absent) == std::string::npos);
+  }
+  const std::string text = c.text();
+  CHECK(position(text, "scratch tmpfs") < position(text, "file /work/main.py"));
+  CHECK(position(text, "mkdir /work/data") <
+        position(text, "bind ro tree /srv/data on /work/data"));
+}
+
+TEST_CASE("jail plan: the image's user gets what its id says, and never more than the short list") {
+  Case c;
+  take_image(c);
+  std::string text = c.text();
+  position(text, "job uid 0 gid 0");
+  position(text, "seccomp image");
+  for (const char* name : {"CHOWN",
+                           "DAC_OVERRIDE",
+                           "FOWNER",
+                           "FSETID",
+                           "SETGID",
+                           "SETUID",
+                           "SETPCAP",
+                           "SETFCAP",
+                           "NET_BIND_SERVICE",
+                           "KILL",
+                           "SYS_CHROOT"}) {
+    position(text, std::string("capability CAP_") + name + "\n");
+  }
+  for (const char* name : {"SYS_PTRACE", "SYS_ADMIN", "NET_ADMIN", "MKNOD", "NET_RAW"}) {
+    CHECK(text.find(std::string("CAP_") + name) == std::string::npos);
+  }
+  c.request.image->user = {1000, 1001};
+  c.request.image->groups = {44};
+  const auto other = c.plan();
+  REQUIRE(other.ok());
+  CHECK(other.value().rules.uid == 1000);
+  CHECK(other.value().rules.gid == 1001);
+  CHECK(other.value().rules.groups == std::vector<gid_t>{44});
+  CHECK(other.value().rules.kept() == 0);
+  position(c.text(), "no capabilities");
+  c.request.image->user = {};
+  c.profile.capabilities = {"CAP_CHOWN"};
+  c.profile.origins["capabilities"] = {profile::Layer::kFile, "p.yaml:1:1"};
+  CHECK(c.plan().value().rules.kept() == 1);
+  c.profile.capabilities = {};
+  CHECK(c.plan().value().rules.kept() == 0);
+}
+
+TEST_CASE("jail plan: set-user-id files cannot be made where the host's own can be written to") {
+  Case c;
+  take_image(c);
+  c.profile.mounts = {{"/srv/a", "/data", profile::MountMode::kReadOnly, {}}};
+  CHECK(c.plan().value().rules.may_set_id_bits);
+  c.profile.mounts[0].mode = profile::MountMode::kReadWrite;
+  CHECK_FALSE(c.plan().value().rules.may_set_id_bits);
+  Case host;
+  CHECK_FALSE(host.plan().value().rules.may_set_id_bits);
+}
+
+TEST_CASE("jail plan: mounts into an image are led by PID 1, and make nothing in the base") {
+  Case c;
+  take_image(c);
+  c.profile.mounts = {{"/srv/a", "/usr/lib/x", profile::MountMode::kReadOnly, {}},
+                      {"/srv/b", "/usr/lib/x/deep/er", profile::MountMode::kReadOnly, {}},
+                      {"/srv/c", "/tmp/c", profile::MountMode::kReadOnly, {}}};
+  c.request.image->volumes = {"/data", "/work/v", "/dev/shm/v"};
+  c.profile.workdir = "/app";
+  const std::string text = c.text();
+  CHECK(position(text, "find dir /usr/lib/x\n") < position(text, "bind ro tree /srv/a"));
+  CHECK(text.find("find dir /usr/lib/x/deep") == std::string::npos);
+  position(text, "mkdir /tmp/c");
+  position(text, "find dir /data, or go without\n");
+  position(text, "find dir /app, or go without\n");
+  CHECK(text.find("find dir /work/v") == std::string::npos);
+  CHECK(objects_of(c.plan().value()).find("/usr") == std::string::npos);
+  c.profile.mounts = {{"/srv/a", "/etc", profile::MountMode::kReadOnly, {}}};
+  CHECK(c.plan().error().code() == Errc::kUsage);
+}
+
+TEST_CASE("jail plan: changes of an image go to the state disk where memory keeps no attributes") {
+  Case c;
+  take_image(c);
+  c.facts.tmpfs_keeps_attributes = false;
+  const auto plan = c.plan();
+  REQUIRE(plan.ok());
+  CHECK(plan.value().throwaway_at == 3);
+  position(c.text(), "overlay on / of 0/fs/root 1/fs/root 2/fs/root changes in 3/fs/root\n");
+  CHECK(c.text().find("scratch space") == std::string::npos);
+  // A limit that somebody asked for is held by an image file, or refused.
+  c.profile.limits.disk = Bytes{64 << 20};
+  c.profile.limits.memory = Bytes{1 << 30};
+  c.profile.origins["limits.disk"] = {profile::Layer::kFlag, "--disk"};
+  REQUIRE_FALSE(c.plan().ok());
+  CHECK(c.plan().error().code() == Errc::kUnsupported);
+  c.facts.images.is_able = true;
+  position(c.text(), "scratch space image size 64M");
+  CHECK_FALSE(c.plan().value().throwaway_at.has_value());
+  const auto& steps = c.plan().value().steps;
+  (void)steps;
+}
+
+TEST_CASE("jail plan: a session on an image keeps its changes in its own layer") {
+  Case c;
+  take_image(c);
+  keep_root(c);
+  c.request.root->lowers = {"/layers/img-1", "/layers/img-2", "/layers/base-1", "/layers/own"};
+  c.facts.layer_parts = {{"root"}, {"root"}, {"root"}, {"root"}};
+  const std::string text = c.text();
+  position(text, "overlay on / of 0/fs/root 1/fs/root 2/fs/root 3/fs/root changes in 4/fs/root\n");
+  CHECK(text.find("scratch space") == std::string::npos);
+  CHECK_FALSE(c.plan().value().base_at.has_value());
+  position(text, "place dir /work mode 0755 owner 0\n");
+  CHECK(text.find("/home/sbx") == std::string::npos);
+  CHECK(text.find("/usr") == std::string::npos);
+}
+
+TEST_CASE("jail plan: an image of a user has the user's ids, and without many ids none") {
+  Case c;
+  take_image(c);
+  c.facts.basics.ids = jail::IdScheme::kSubids;
+  c.facts.basics.subids.emplace();
+  position(c.text(), "ids 0 inside is 1234:1235");
+  CHECK(c.plan().value().sources.empty());
+  c.request.inputs = {{"/srv/data", "data", true}};
+  CHECK(c.plan().value().sources.empty());  // PID 1 is the user and opens them
+  c.facts.basics.is_binary_writable = true;
+  c.facts.basics.landlock_abi = 0;
+  CHECK(c.plan().value().init == jail::InitMode::kExecClone);
+  c.facts.basics.ids = jail::IdScheme::kSingle;
   CHECK_FALSE(c.plan().ok());
 }
