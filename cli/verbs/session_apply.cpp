@@ -10,6 +10,7 @@
 #include "core/base/exit_code.h"
 #include "core/base/text.h"
 #include "core/session/apply_trees.h"
+#include "core/session/layers.h"
 #include "core/session/store.h"
 #include "core/session/trees.h"
 #include "core/workspace/beneath.h"
@@ -107,7 +108,7 @@ Status run_apply(const Invocation& given) {
   SBX_ASSIGN(const session::Store store, session::Store::open(dirs.state));
   SBX_ASSIGN(const session::Lease lease, store.lock(name));
   SBX_ASSIGN(const session::Record record, lease.read());
-  workspace::reach_own_files();
+  session::reach_files_of(record);
   SBX_ASSIGN(session::SessionTrees trees, session::open_trees(store, record, ""));
   SBX_ASSIGN(std::vector<session::TreePlan> plans, session::plan_trees(lease.dir(), trees, chosen));
   for (const std::string& problem : trees.problems) {

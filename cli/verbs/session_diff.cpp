@@ -12,6 +12,7 @@
 #include "core/base/exit_code.h"
 #include "core/base/text.h"
 #include "core/session/diff_text.h"
+#include "core/session/layers.h"
 #include "core/session/store.h"
 #include "core/session/trees.h"
 #include "core/workspace/beneath.h"
@@ -80,7 +81,7 @@ Status show(const Invocation& given) {
   SBX_ASSIGN(const Directories dirs, directories(State::kNeeded));
   SBX_ASSIGN(const session::Store store, session::Store::open(dirs.state));
   SBX_ASSIGN(const session::Listing listing, store.look(given.words()[0]));
-  workspace::reach_own_files();
+  session::reach_files_of(listing.record);
   const std::string* since = given.last("since");
   SBX_ASSIGN(session::SessionTrees trees,
              session::open_trees(store, listing.record, since == nullptr ? "" : *since));

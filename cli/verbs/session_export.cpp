@@ -11,11 +11,12 @@
 #include "cli/directories.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
+#include "core/archive/archive.h"
 #include "core/base/exit_code.h"
 #include "core/base/sys.h"
 #include "core/base/text.h"
-#include "core/archive/archive.h"
 #include "core/run/scratch.h"
+#include "core/session/layers.h"
 #include "core/session/store.h"
 #include "core/session/trees.h"
 #include "core/workspace/beneath.h"
@@ -105,7 +106,7 @@ Status run_export(const Invocation& given) {
   SBX_ASSIGN(const Directories dirs, directories(State::kNeeded));
   SBX_ASSIGN(const session::Store store, session::Store::open(dirs.state));
   SBX_ASSIGN(const session::Listing listing, store.look(given.words()[0]));
-  workspace::reach_own_files();
+  session::reach_files_of(listing.record);
   SBX_ASSIGN(session::SessionTrees trees, session::open_trees(store, listing.record, ""));
   for (const std::string& problem : trees.problems) {
     print_warning(text::escape(problem));

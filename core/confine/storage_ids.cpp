@@ -78,6 +78,28 @@ Status run_helper(const char* name, pid_t pid, const std::vector<IdMap>& maps) {
       .with_hint(text::cat("see what it says: ", text::join(options.argv, " ")));
 }
 
+/// fork(2) with more flags: the pid (0 in the child) and its pidfd.
+Result<std::pair<pid_t, UniqueFd>> fork_with(std::uint64_t flags) {
+  clone_args args{};
+  int raw_pidfd = -1;
+  args.flags = flags | CLONE_PIDFD;
+  args.exit_signal = SIGCHLD;
+  args.pidfd = reinterpret_cast<std::uintptr_t>(&raw_pidfd);
+  SBX_ASSIGN(const pid_t pid, sys::clone3(args));
+  return std::pair(pid, UniqueFd(pid == 0 ? -1 : raw_pidfd));
+}
+
+/// Waits for the word of the other end, or for its end.
+bool is_told(UniqueFd& pipe) {
+  char word = 0;
+  ssize_t got = 0;
+  do {
+    got = ::read(pipe.get(), &word, 1);
+  } while (got < 0 && errno == EINTR);
+  pipe.reset();
+  return got == 1;
+}
+
 /// What the child does once its maps are written; its status.
 int become_root(pid_t parent, const std::function<int()>& body, StorageNet net) {
   if (::setgroups(0, nullptr) != 0 || ::setresgid(0, 0, 0) != 0 || ::setresuid(0, 0, 0) != 0) {
@@ -128,32 +150,50 @@ Status map_storage_ids(pid_t pid, const StorageIds& ids) {
   return run_helper("newgidmap", pid, ids.gids);
 }
 
+Status reach_storage_ids() {
+  SBX_ASSIGN(StorageIds ids, storage_ids());
+  if (ids.kind != StorageIds::Kind::kSubids) {
+    return Error(Errc::kUnsupported, "root reaches all files as it is");
+  }
+  for (std::vector<IdMap>* maps : {&ids.uids, &ids.gids}) {
+    for (IdMap& map : *maps) {
+      map.inside = map.outside;
+    }
+  }
+  // The helpers have to be started from outside of the namespace that they write to.
+  SBX_ASSIGN(sys::Pipe go, sys::pipe());
+  const pid_t self = ::getpid();
+  SBX_ASSIGN(auto forked, fork_with(0));
+  if (forked.first == 0) {
+    die_with_parent_in_child(self);
+    go.w.reset();
+    if (!is_told(go.r)) ::_exit(kBroken);
+    ::_exit(map_storage_ids(self, ids).ok() ? 0 : kBroken);
+  }
+  ChildProcess child(forked.first, std::move(forked.second));
+  go.r.reset();
+  SBX_TRY(sys::unshare(CLONE_NEWUSER));
+  SBX_TRY(sys::write_all(go.w.get(), "1"));
+  SBX_ASSIGN(const int status, child.wait());
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
+  return Error(Errc::kDenied, "the ids of this user could not be mapped");
+}
+
 Result<ChildProcess> fork_as_storage_root(const StorageIds& ids,
                                           const std::function<int()>& body,
                                           StorageNet net) {
   SBX_ASSIGN(sys::Pipe go, sys::pipe());
-  clone_args args{};
-  int raw_pidfd = -1;
-  args.flags = CLONE_NEWUSER | CLONE_PIDFD;
-  args.exit_signal = SIGCHLD;
-  args.pidfd = reinterpret_cast<std::uintptr_t>(&raw_pidfd);
   const pid_t self = ::getpid();
-  SBX_ASSIGN(const pid_t pid, sys::clone3(args));
-  if (pid == 0) {
+  SBX_ASSIGN(auto forked, fork_with(CLONE_NEWUSER));
+  if (forked.first == 0) {
     die_with_parent_in_child(self);
     go.w.reset();
-    char word = 0;
-    ssize_t got = 0;
-    do {
-      got = ::read(go.r.get(), &word, 1);
-    } while (got < 0 && errno == EINTR);
-    go.r.reset();
-    if (got != 1) ::_exit(kBroken);  // the maps could not be written
+    if (!is_told(go.r)) ::_exit(kBroken);  // the maps could not be written
     ::_exit(become_root(self, body, net));
   }
-  ChildProcess child(pid, UniqueFd(raw_pidfd));
+  ChildProcess child(forked.first, std::move(forked.second));
   go.r.reset();
-  SBX_TRY(map_storage_ids(pid, ids));
+  SBX_TRY(map_storage_ids(child.pid(), ids));
   SBX_TRY(sys::write_all(go.w.get(), "1"));
   return child;
 }

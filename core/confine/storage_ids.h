@@ -53,4 +53,10 @@ Status run_as_storage_root(const StorageIds& ids,
                            std::string_view what,
                            const std::function<int()>& body);
 
+/// For a user (kSubids): puts this process into a user namespace in which its own id and those of
+/// its ranges are what they are outside, with all capabilities over what they own; it stays who it
+/// is. kUnsupported where there are no such ranges, or when root calls it. A failure may leave the
+/// process in a namespace without any id. Only for processes with one thread.
+Status reach_storage_ids();
+
 }  // namespace sbx::confine

@@ -50,12 +50,15 @@ void note(const Lease& lease, EventKind kind, const std::vector<EventField>& fie
   if (events.ok()) (void)events.value().append(kind, fields);
 }
 
-/// All but the base merged into one layer when there are too many.
+/// The session's own layers, above the base and the image, merged into one when there are too many.
 Status bound_chain(const Store& store, std::vector<std::string>& layers) {
-  if (layers.size() <= kMostLayers) return {};
-  const std::vector<std::string> upper_ones(layers.begin() + 1, layers.end());
-  SBX_ASSIGN(workspace::CopyReport merged, workspace::squash(store.layers(), upper_ones));
-  layers = {layers.front(), std::move(merged.id)};
+  const std::size_t own = base_index(layers) + 1;
+  if (layers.size() < own + kMostLayers) return {};
+  const auto first = layers.begin() + static_cast<std::ptrdiff_t>(own);
+  const std::vector<std::string> own_ones(first, layers.end());
+  SBX_ASSIGN(workspace::CopyReport merged, workspace::squash(store.layers(), own_ones));
+  layers.erase(first, layers.end());
+  layers.push_back(std::move(merged.id));
   return {};
 }
 
@@ -79,7 +82,7 @@ Result<Checkpoint> copy(const Store& store, const Record& record) {
   SBX_ASSIGN(Client client, Client::connect(store, record));
   // The supervisor takes connections of its own namespace only: it has looked once it answers.
   SBX_TRY(client.call(Fields("status")));
-  workspace::reach_own_files();
+  reach_files_of(record);
   Checkpoint made;
   made.created_ns = realtime_ns();
   made.way = kCopied;
@@ -108,7 +111,7 @@ Result<Checkpoint> copy(const Store& store, const Record& record) {
 Result<Checkpoint> capture(const Store& store, const Lease& lease, Record& record) {
   SBX_ASSIGN(const std::optional<Life> life, look_at_life(lease.dir()));
   if (life.has_value()) return copy(store, record);
-  workspace::reach_own_files();
+  reach_files_of(record);
   return stack(store, record);
 }
 

@@ -21,8 +21,9 @@
 
 namespace sbx::session {
 
-/// Most layers of a session before they are squashed: all names of layers have to fit into one page
-/// of mount options (4,096 bytes), and each layer costs a look at every path.
+/// Most layers of a session, without those of its image, before they are squashed: all names of
+/// layers have to fit into one page of mount options (4,096 bytes), and each layer costs a look at
+/// every path.
 inline constexpr std::size_t kMostLayers = 12;
 
 /// Keeps the present state under `tag`; without one it is "c1", "c2" ... kExists when the tag is

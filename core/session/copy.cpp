@@ -13,13 +13,13 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/loop.h"
-#include "core/base/sys.h"
-#include "core/base/text.h"
 #include "core/archive/inventory.h"
 #include "core/archive/pack.h"
 #include "core/archive/tree_path.h"
 #include "core/archive/unpack.h"
+#include "core/base/loop.h"
+#include "core/base/sys.h"
+#include "core/base/text.h"
 #include "core/run/signals.h"
 #include "core/session/copy_child.h"
 #include "core/session/files_request.h"

@@ -12,8 +12,8 @@
 #include <optional>
 #include <string>
 
-#include "core/base/result.h"
 #include "core/archive/transfer.h"
+#include "core/base/result.h"
 #include "core/session/client.h"
 
 namespace sbx::session {
@@ -42,7 +42,7 @@ struct CopyOptions {
 struct CopyResult {
   archive::TransferReport from;  ///< what could not be read or taken along
   archive::TransferReport to;    ///< what could not be kept
-  std::optional<int> signal;   ///< it was interrupted by this one
+  std::optional<int> signal;     ///< it was interrupted by this one
 };
 
 /// Copies, and returns when both ends are over. One side at least is a session. Errors: kUsage for

@@ -8,10 +8,10 @@
 
 #include <functional>
 
+#include "core/archive/transfer.h"
 #include "core/base/process.h"
 #include "core/base/result.h"
 #include "core/base/unique_fd.h"
-#include "core/archive/transfer.h"
 
 namespace sbx::session {
 

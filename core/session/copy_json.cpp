@@ -16,15 +16,15 @@ using Json = nlohmann::ordered_json;
 
 /// Indexed by NoteKind.
 constexpr std::array<const char*, archive::kNoteKinds> kNames{"special_file",
-                                                            "unreadable",
-                                                            "changed",
-                                                            "xattr",
-                                                            "acl",
-                                                            "file_capabilities",
-                                                            "setuid",
-                                                            "kernel_file_system",
-                                                            "too_deep",
-                                                            "hard_link"};
+                                                              "unreadable",
+                                                              "changed",
+                                                              "xattr",
+                                                              "acl",
+                                                              "file_capabilities",
+                                                              "setuid",
+                                                              "kernel_file_system",
+                                                              "too_deep",
+                                                              "hard_link"};
 
 }  // namespace
 

@@ -7,9 +7,11 @@
 #include "core/backend/backend.h"
 #include "core/base/fs.h"
 #include "core/confine/idmap.h"
+#include "core/confine/storage_ids.h"
 #include "core/host/facts.h"
 #include "core/run/python_hook.h"
 #include "core/session/lifecycle.h"
+#include "core/workspace/beneath.h"
 
 namespace sbx::session {
 
@@ -28,6 +30,11 @@ Result<workspace::LayersLock> hold_layers(const Store& store) {
   return workspace::LayersLock::take(store.layers(), workspace::LayersLock::Mode::kShared);
 }
 
+void reach_files_of(const Record& record) {
+  if (record.image.has_value() && confine::reach_storage_ids().ok()) return;
+  workspace::reach_own_files();
+}
+
 Result<std::string> new_layer(const Store& store) {
   return workspace::make_layer(store.layers(), layer_owner());
 }
@@ -43,10 +50,11 @@ Status refresh_base(const Store& store, const profile::Profile& profile, Record&
   request.state_dir = store.state_dir();
   request.files.push_back({std::string(run::kPythonHookPath), std::string(run::python_hook())});
   SBX_ASSIGN(std::string base, choice.backend->base_layer(request, store.layers_dir()));
-  if (record.lowers.empty()) {
+  const std::size_t at = base_index(record.lowers);
+  if (at == record.lowers.size()) {
     record.lowers.push_back(std::move(base));
   } else {
-    record.lowers.front() = std::move(base);
+    record.lowers[at] = std::move(base);
   }
   return {};
 }

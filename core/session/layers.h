@@ -14,12 +14,18 @@ namespace sbx::session {
 /// A hold on the store of layers, shared: from before a layer is made until a record names it.
 Result<workspace::LayersLock> hold_layers(const Store& store);
 
+/// From here on this process reaches every file of the session's layers, whatever their modes and
+/// owners; see workspace::reach_own_files() and confine::reach_storage_ids(). Nothing may be
+/// started or connected to afterwards.
+void reach_files_of(const Record& record);
+
 /// A new empty layer; its id.
 Result<std::string> new_layer(const Store& store);
 /// Removes one that no record came to name.
 void drop_new_layer(const Store& store, const std::string& id);
 
-/// Makes `record.lowers[0]` the base for this host as it is now.
+/// Puts the base for this host as it is now in place of the one that `record.lowers` has, or behind
+/// the layers of the image when there is none yet.
 Status refresh_base(const Store& store, const profile::Profile& profile, Record& record);
 
 }  // namespace sbx::session

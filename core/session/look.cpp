@@ -154,8 +154,11 @@ Result<backend::LiveUsage> ask_usage(Client& client) {
 }
 
 Result<workspace::DiskUse> disk_use(const Store& store, const Record& record) {
-  std::set<std::string> ids(record.lowers.begin(), record.lowers.end());
-  if (!record.lowers.empty()) ids.erase(record.lowers.front());  // the base, which all share
+  const std::size_t own = base_index(record.lowers) + 1;  // image and base others share
+  std::set<std::string> ids;
+  for (std::size_t i = own; i < record.lowers.size(); ++i) {
+    ids.insert(record.lowers[i]);
+  }
   if (!record.upper.empty()) ids.insert(record.upper);
   workspace::DiskUse out;
   for (const std::string& id : ids) {

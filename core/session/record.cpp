@@ -17,6 +17,7 @@ using run::dump_line;
 using FieldReader = run::Reader<Json>;
 
 constexpr std::size_t kLongestName = 64;
+constexpr std::size_t kMostGroups = 65536;  // NGROUPS_MAX
 
 bool is_alnum(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
@@ -61,6 +62,29 @@ bool read_checkpoint(const Json& json, Checkpoint& into) {
   if (!reader.ok() || !layers.has_value()) return false;
   into.layers = *layers;
   return true;
+}
+
+/// An id: what fits into 32 bits, but for the one that means none (chown(2)).
+bool read_id(const Json& value, std::uint32_t& into) {
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() >= UINT32_MAX) return false;
+  into = value.get<std::uint32_t>();
+  return true;
+}
+
+bool read_image(const Json& json, RootImage& into) {
+  if (!json.is_object()) return false;
+  FieldReader reader(json);
+  reader.text("record", into.record);
+  const Json* uid = reader.find("uid");
+  const Json* gid = reader.find("gid");
+  const Json* groups = reader.find("groups");
+  if (!reader.ok() || uid == nullptr || gid == nullptr || groups == nullptr) return false;
+  if (!groups->is_array() || groups->size() > kMostGroups) return false;
+  bool is_whole = read_id(*uid, into.uid) && read_id(*gid, into.gid);
+  for (const Json& group : *groups) {
+    is_whole = read_id(group, into.groups.emplace_back()) && is_whole;
+  }
+  return is_whole;
 }
 
 Error newer_format() {
@@ -109,19 +133,25 @@ std::string to_json(const Record& record) {
   for (const Checkpoint& checkpoint : record.checkpoints) {
     checkpoints.push_back(checkpoint_json(checkpoint));
   }
-  const Json json{{"format", kRecordFormat},
-                  {"name", record.name},
-                  {"id", record.id},
-                  {"created_ns", record.created_ns},
-                  {"profile", record.profile},
-                  {"isolation", record.isolation},
-                  {"isolation_reason", record.isolation_reason},
-                  {"labels", labels},
-                  {"lowers", record.lowers},
-                  {"upper", record.upper},
-                  {"checkpoints", checkpoints},
-                  {"forked_from", record.forked_from},
-                  {"saved_profile", record.saved_profile}};
+  Json json{{"format", record.image.has_value() ? kRecordFormat : 1},
+            {"name", record.name},
+            {"id", record.id},
+            {"created_ns", record.created_ns},
+            {"profile", record.profile},
+            {"isolation", record.isolation},
+            {"isolation_reason", record.isolation_reason},
+            {"labels", labels},
+            {"lowers", record.lowers},
+            {"upper", record.upper},
+            {"checkpoints", checkpoints},
+            {"forked_from", record.forked_from},
+            {"saved_profile", record.saved_profile}};
+  if (record.image.has_value()) {
+    json["image"] = {{"record", record.image->record},
+                     {"uid", record.image->uid},
+                     {"gid", record.image->gid},
+                     {"groups", record.image->groups}};
+  }
   return dump_line(json) + "\n";
 }
 
@@ -153,8 +183,17 @@ Result<Record> parse_record(std::string_view text) {
       is_whole = read_checkpoint(item, record.checkpoints.emplace_back()) && is_whole;
     }
   }
+  if (const Json* image = reader.find("image"); image != nullptr) {
+    is_whole = read_image(*image, record.image.emplace()) && is_whole;
+  }
   if (!is_whole) return Error(Errc::kProtocol, "the record lacks a part");
   return record;
+}
+
+std::size_t base_index(const std::vector<std::string>& layers) {
+  const auto at = std::find_if(
+      layers.begin(), layers.end(), [](const std::string& id) { return id.starts_with("base-"); });
+  return static_cast<std::size_t>(at - layers.begin());
 }
 
 std::vector<std::string> layers_of(const Record& record) {
@@ -169,7 +208,7 @@ std::vector<std::string> layers_of(const Record& record) {
 }
 
 std::string to_json(const RunFile& file) {
-  const Json json{{"format", kRecordFormat},
+  const Json json{{"format", 1},
                   {"state", word(file.state)},
                   {"started_ns", file.started_ns},
                   {"ended_ns", file.ended_ns},

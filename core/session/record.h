@@ -15,7 +15,8 @@
 
 namespace sbx::session {
 
-inline constexpr int kRecordFormat = 1;
+/// Of a record whose session is made of an image; all else is still written as format 1.
+inline constexpr int kRecordFormat = 2;
 
 /// A state that can be gone back to. Its layers are frozen.
 struct Checkpoint {
@@ -27,6 +28,14 @@ struct Checkpoint {
   std::int64_t pause_ns = 0;        ///< how long the session stood still for it
 };
 
+/// The image that a session was made of, as it was then. The session does not need it any more.
+struct RootImage {
+  std::string record;     ///< image::to_json()
+  std::uint32_t uid = 0;  ///< of the image's user; programs run as it
+  std::uint32_t gid = 0;
+  std::vector<std::uint32_t> groups;  ///< its further groups
+};
+
 struct Record {
   std::string name;
   std::string id;               ///< [a-z0-9]{10}; of this session, whatever it is called
@@ -36,10 +45,12 @@ struct Record {
   std::string isolation;        ///< "jail"
   std::string isolation_reason;
   std::vector<std::pair<std::string, std::string>> labels;  ///< in order, keys are unique
-  std::vector<std::string> lowers;      ///< ids of frozen layers, the lowest (the base) first
+  /// Ids of frozen layers, the lowest first: those of the image, the base ("base-..."), its own.
+  std::vector<std::string> lowers;
   std::string upper;                    ///< id of the layer that is written to
   std::vector<Checkpoint> checkpoints;  ///< the oldest first; tags are unique
   std::string forked_from;              ///< name of the session it was forked from; may be empty
+  std::optional<RootImage> image;       ///< nullopt: the host's own programs
 
   const Checkpoint* find_checkpoint(std::string_view tag) const;
 };
@@ -47,6 +58,10 @@ struct Record {
 std::string to_json(const Record& record);
 /// kProtocol for rubbish, kUnsupported with the fix for a newer format.
 Result<Record> parse_record(std::string_view text);
+
+/// Where in a stack of layers the base is: below it are those of the image. The number of layers
+/// when there is no base.
+std::size_t base_index(const std::vector<std::string>& layers);
 
 /// Ids of every layer that the session names.
 std::vector<std::string> layers_of(const Record& record);

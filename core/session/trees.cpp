@@ -71,7 +71,13 @@ Result<std::size_t> count_shared(const Stack& a,
 
 Result<Stack> stack_before(int layers, const Record& record, const std::string& since) {
   if (record.lowers.empty()) return Error(Errc::kProtocol, "the session's record names no layers");
-  if (since.empty()) return Stack(layers, {record.lowers.front()});
+  if (since.empty()) {  // the image and the base
+    const auto own = std::min(base_index(record.lowers) + 1, record.lowers.size());
+    return Stack(
+        layers,
+        std::vector<std::string>(record.lowers.begin(),
+                                 record.lowers.begin() + static_cast<std::ptrdiff_t>(own)));
+  }
   const Checkpoint* checkpoint = record.find_checkpoint(since);
   if (checkpoint == nullptr) {
     std::vector<std::string> known;
@@ -88,7 +94,9 @@ Result<Stack> stack_before(int layers, const Record& record, const std::string& 
   }
   std::vector<std::string> ids = checkpoint->layers;
   // The base is of the host, not of the user: a newer one is no change.
-  if (!ids.empty() && ids.front().starts_with("base-")) ids.front() = record.lowers.front();
+  const std::size_t old_base = base_index(ids);
+  const std::size_t base = base_index(record.lowers);
+  if (old_base < ids.size() && base < record.lowers.size()) ids[old_base] = record.lowers[base];
   return Stack(layers, std::move(ids));
 }
 
