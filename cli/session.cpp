@@ -7,6 +7,7 @@
 #include "cli/output.h"
 #include "core/base/text.h"
 #include "core/base/units.h"
+#include "core/image/store.h"
 #include "core/session/reach.h"
 
 namespace sbx::cli {
@@ -48,6 +49,8 @@ Result<Connected> connect_alive(const session::Store& store, const std::string& 
   return Connected{std::move(now.record), std::move(client)};
 }
 
+namespace {
+
 Result<backend::User> parse_user(const std::string& text) {
   constexpr std::uint32_t kJob = 1000;
   constexpr std::uint64_t kMost = 65535;
@@ -62,6 +65,22 @@ Result<backend::User> parse_user(const std::string& text) {
   }
   return backend::User{static_cast<std::uint32_t>(uid.value()),
                        static_cast<std::uint32_t>(gid.value())};
+}
+
+}  // namespace
+
+Result<backend::User> user_of(const session::Store& store,
+                              const std::string& name,
+                              const std::string& text) {
+  const auto now = store.look(name);
+  if (!now.ok() || !now.value().record.image.has_value()) return parse_user(text);
+  std::vector<std::string> layers = now.value().record.lowers;
+  layers.push_back(now.value().record.upper);
+  auto found = image::find_user(store.layers(), layers, text);
+  if (!found.ok()) {
+    return std::move(found).error().with_code(Errc::kUsage).prefixed("-u/--user");
+  }
+  return backend::User{found.value().uid, found.value().gid};
 }
 
 int for_each_session(const Invocation& given,

@@ -35,8 +35,11 @@ Result<Connected> connect(const session::Store& store,
 /// A connection to a session that must be alive already. Of its record only name and id are sure.
 Result<Connected> connect_alive(const session::Store& store, const std::string& name);
 
-/// "root", "sbx", or numbers UID[:GID]; for -u.
-Result<backend::User> parse_user(const std::string& text);
+/// The ids of `text` from -u: "root", "sbx", or numbers UID[:GID]; in a session of an image what
+/// the session's own /etc/passwd and /etc/group say.
+Result<backend::User> user_of(const session::Store& store,
+                              const std::string& name,
+                              const std::string& text);
 
 /// Does `one` for each NAME; the exit status is that of the first that failed.
 int for_each_session(const Invocation& given,

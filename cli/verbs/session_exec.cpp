@@ -38,7 +38,12 @@ constexpr std::array kFlags = {
          {},
          Repeat::kAll},
     Flag{'w', "workdir", "DIR", "Start in this directory"},
-    Flag{'u', "user", "USER", "root, sbx, or UID[:GID] of the inside (needs root on the host)"},
+    Flag{'u',
+         "user",
+         "USER",
+         "root, sbx or, with an image, one of its users, or UID[:GID] of the inside (needs root on "
+         "the "
+         "host or an image)"},
     Flag{
         '\0', "timeout", "TIME", "End it after this time: 500ms, 30s, 5m; stands still in a pause"},
     kNoStartFlag,
@@ -74,9 +79,6 @@ Result<session::ExecOptions> options_of(const Invocation& given) {
   options.argv = given.rest();
   SBX_ASSIGN(options.env, variables_of(given));
   if (const std::string* dir = given.last("workdir")) options.cwd = *dir;
-  if (const std::string* user = given.last("user")) {
-    SBX_ASSIGN(options.user, parse_user(*user));
-  }
   if (const std::string* time = given.last("timeout")) {
     Result<Millis> parsed = parse_duration(*time);
     if (!parsed.ok()) return std::move(parsed).error().prefixed("--timeout");
@@ -123,11 +125,16 @@ int refused(const Invocation& given, const Error& error) {
   return failed(error);
 }
 
-int run_in(const Invocation& given, const session::ExecOptions& options) {
+int run_in(const Invocation& given, session::ExecOptions options) {
   run::settle_signals();
   const std::string& name = given.words()[0];
   Result<session::Store> store = open_sessions();
   if (!store.ok()) return refused(given, store.error());
+  if (const std::string* user = given.last("user")) {
+    Result<backend::User> ids = user_of(store.value(), name, *user);
+    if (!ids.ok()) return refused(given, ids.error());
+    options.user = ids.value();
+  }
   Result<Connected> connected = connect(store.value(), given, name);
   if (!connected.ok()) return refused(given, connected.error());
   Result<session::ExecResult> result = session::run_exec(connected.value().client, options);
@@ -143,7 +150,7 @@ int exec(const Invocation& given) {
   }
   Result<session::ExecOptions> options = options_of(given);
   if (!options.ok()) return refused(given, options.error());
-  return run_in(given, options.value());
+  return run_in(given, std::move(options).value());
 }
 
 constexpr std::array<std::string_view, 1> kShellUsage = {"sbx session shell NAME [FLAG...]"};
@@ -158,7 +165,12 @@ constexpr std::array kShellFlags = {
          {},
          Repeat::kAll},
     Flag{'w', "workdir", "DIR", "Start in this directory"},
-    Flag{'u', "user", "USER", "root, sbx, or UID[:GID] of the inside (needs root on the host)"},
+    Flag{'u',
+         "user",
+         "USER",
+         "root, sbx or, with an image, one of its users, or UID[:GID] of the inside (needs root on "
+         "the "
+         "host or an image)"},
     kNoStartFlag,
 };
 constexpr std::array kShellExamples = {

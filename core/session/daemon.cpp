@@ -113,7 +113,10 @@ backend::ExecSpec Daemon::base_spec(bool has_terminal, const std::string& term) 
     if (name == "TERM" && !term.empty()) return term;
     return request_.env(name);
   };
-  spec.env = run::make_environment(request_.profile, lookup, has_terminal);
+  spec.env = run::make_environment(request_.profile,
+                                   lookup,
+                                   has_terminal,
+                                   request_.image_env.has_value() ? &*request_.image_env : nullptr);
   spec.cwd = request_.profile.workdir;
   return spec;
 }

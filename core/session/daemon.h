@@ -21,6 +21,7 @@
 #include "core/base/loop.h"
 #include "core/base/unique_fd.h"
 #include "core/profile/profile.h"
+#include "core/run/program.h"
 #include "core/session/event_log.h"
 #include "core/session/execution.h"
 #include "core/session/idle.h"
@@ -41,6 +42,7 @@ struct DaemonRequest {
   Record record;
   profile::Profile profile;
   profile::EnvLookup env;
+  std::optional<run::ImageEnvironment> image_env;  ///< when the session is made of an image
 };
 
 class Daemon {

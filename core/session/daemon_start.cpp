@@ -19,6 +19,7 @@
 #include "core/run/python_hook.h"
 #include "core/session/daemon.h"
 #include "core/session/peer.h"
+#include "core/session/root_image.h"
 
 namespace sbx::session {
 
@@ -154,6 +155,9 @@ Status Daemon::launch() {
   }
   root.upper = layers + request_.record.upper;
   launch.root = std::move(root);
+  if (request_.record.image.has_value()) {
+    SBX_ASSIGN(launch.image, image_root_of(request_.record, layers));
+  }
   SBX_ASSIGN(const std::unique_ptr<backend::Plan> plan, choice.backend->plan(launch));
   warnings_ = plan->warnings();
   SBX_ASSIGN(std::unique_ptr<backend::Sandbox> sandbox, plan->launch(nullptr));

@@ -11,6 +11,7 @@
 #include "core/host/facts.h"
 #include "core/run/python_hook.h"
 #include "core/session/lifecycle.h"
+#include "core/session/root_image.h"
 #include "core/workspace/beneath.h"
 
 namespace sbx::session {
@@ -48,6 +49,9 @@ Status refresh_base(const Store& store, const profile::Profile& profile, Record&
   backend::LaunchRequest request;
   request.profile = &profile;
   request.state_dir = store.state_dir();
+  if (record.image.has_value()) {
+    SBX_ASSIGN(request.image, image_root_of(record, store.layers_dir() + "/"));
+  }
   request.files.push_back({std::string(run::kPythonHookPath), std::string(run::python_hook())});
   SBX_ASSIGN(std::string base, choice.backend->base_layer(request, store.layers_dir()));
   const std::size_t at = base_index(record.lowers);

@@ -24,6 +24,7 @@
 #include "core/session/client.h"
 #include "core/session/daemon.h"
 #include "core/session/layers.h"
+#include "core/session/root_image.h"
 
 namespace sbx::session {
 
@@ -45,15 +46,15 @@ Error runs_already(const std::string& session) {
       .with_hint(text::cat("sbx session exec ", session, " -- CMD, or take another name"));
 }
 
-Result<Record> new_record(const Store& store,
-                          const NewSession& wanted,
-                          const profile::Profile& profile) {
+/// `profile` takes over what its image says.
+Result<Record> new_record(const Store& store, const NewSession& wanted, profile::Profile& profile) {
   SBX_ASSIGN(const backend::Choice choice, backend::choose(profile.isolation));
   Record record;
   record.name = wanted.name.empty() ? made_up_name() : wanted.name;
   record.id = fs::random_name(kIdLength);
   record.created_ns = realtime_ns();
   record.profile = profile.name;
+  SBX_TRY(adopt_image(store.state_dir(), profile, record));
   record.saved_profile = profile::save(profile);
   record.isolation = choice.backend->name;
   record.isolation_reason = choice.reason;
@@ -67,6 +68,13 @@ Result<Record> new_record(const Store& store,
   SBX_TRY(refresh_base(store, profile, record));
   SBX_ASSIGN(record.upper, new_layer(store));
   return record;
+}
+
+Result<std::vector<std::string>> launch(DaemonRequest request) {
+  if (request.record.image.has_value()) {
+    SBX_ASSIGN(request.image_env, image_environment_of(*request.record.image));
+  }
+  return launch_daemon(request);
 }
 
 /// Starts what the lock is held of. The base follows the host: a new one is noted first.
@@ -84,7 +92,7 @@ Status launch_locked(const Store& store,
     if (record.lowers != before) SBX_TRY(lease.write(record));
   }
   SBX_ASSIGN(const std::vector<std::string> warnings,
-             launch_daemon({store.state_dir(), std::move(record), profile, env}));
+             launch({store.state_dir(), std::move(record), profile, env}));
   for (const std::string& warning : warnings) {
     if (warn) warn(warning);
   }
@@ -160,7 +168,7 @@ void clear_crash(int dir) {
 
 Result<Record> start_new(const Store& store, const NewSession& wanted, const Warn& warn) {
   if (!wanted.name.empty()) SBX_TRY(check_name(wanted.name));
-  SBX_ASSIGN(const profile::Profile profile, profile::load(wanted.profile));
+  SBX_ASSIGN(profile::Profile profile, profile::load(wanted.profile));
   SBX_ASSIGN(const workspace::LayersLock held, hold_layers(store));
   SBX_ASSIGN(const Record record, new_record(store, wanted, profile));
   auto lease = store.create(record);
@@ -171,7 +179,7 @@ Result<Record> start_new(const Store& store, const NewSession& wanted, const War
   if (auto events = EventLog::open(lease.value().dir()); events.ok()) {
     (void)events.value().append(EventKind::kCreated, {{"profile", record.profile}});
   }
-  auto launched = launch_daemon({store.state_dir(), record, profile, wanted.profile.env});
+  auto launched = launch({store.state_dir(), record, profile, wanted.profile.env});
   if (!launched.ok()) {
     (void)wait_for_end(lease.value().dir(), kEndPatience);
     (void)store.remove(std::move(lease).value());

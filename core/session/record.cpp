@@ -75,6 +75,7 @@ bool read_image(const Json& json, RootImage& into) {
   if (!json.is_object()) return false;
   FieldReader reader(json);
   reader.text("record", into.record);
+  reader.text("home", into.home);
   const Json* uid = reader.find("uid");
   const Json* gid = reader.find("gid");
   const Json* groups = reader.find("groups");
@@ -150,7 +151,8 @@ std::string to_json(const Record& record) {
     json["image"] = {{"record", record.image->record},
                      {"uid", record.image->uid},
                      {"gid", record.image->gid},
-                     {"groups", record.image->groups}};
+                     {"groups", record.image->groups},
+                     {"home", record.image->home}};
   }
   return dump_line(json) + "\n";
 }

@@ -34,6 +34,7 @@ struct RootImage {
   std::uint32_t uid = 0;  ///< of the image's user; programs run as it
   std::uint32_t gid = 0;
   std::vector<std::uint32_t> groups;  ///< its further groups
+  std::string home;                   ///< its home directory
 };
 
 struct Record {

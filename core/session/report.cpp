@@ -7,6 +7,7 @@
 #include "core/base/clock.h"
 #include "core/base/exit_code.h"
 #include "core/base/text.h"
+#include "core/image/record.h"
 #include "core/run/state_json.h"
 
 #include <nlohmann/json.hpp>
@@ -71,6 +72,14 @@ Json exec_object(const std::string& session, const ExecRecord& record) {
           {"truncated", record.truncated}};
 }
 
+/// What the session is made of; null for the host's programs.
+Json image_json(const Record& record) {
+  if (!record.image.has_value()) return nullptr;
+  const auto image = image::parse_record(record.image->record);
+  if (!image.ok()) return nullptr;
+  return {{"name", image.value().name}, {"id", image.value().id}};
+}
+
 }  // namespace
 
 std::string listing_json(const Listing& listing) {
@@ -88,6 +97,7 @@ std::string listing_json(const Listing& listing) {
             {"id", record.id},
             {"state", name(listing.state)},
             {"profile", record.profile},
+            {"image", image_json(record)},
             {"isolation", record.isolation},
             {"isolation_reason", record.isolation_reason},
             {"labels", labels},

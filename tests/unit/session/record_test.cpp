@@ -42,9 +42,35 @@ TEST_CASE("session record: everything that is written is read back") {
   CHECK(after.value().find_checkpoint("none") == nullptr);
 }
 
+TEST_CASE("session record: what it is made of is read back, and older versions refuse it") {
+  Record before = example();
+  before.lowers = {"img-aa", "img-bb", "base-00ff", "aaaaaaaaaa"};
+  before.image = {R"({"name":"debian"})", 33, 44, {5, 65534}, "/root"};
+  const auto after = parse_record(to_json(before));
+  REQUIRE(after.ok());
+  REQUIRE(after.value().image.has_value());
+  CHECK(after.value().image->record == before.image->record);
+  CHECK(after.value().image->uid == 33);
+  CHECK(after.value().image->gid == 44);
+  CHECK(after.value().image->groups == before.image->groups);
+  CHECK(to_json(before).find("\"format\":2") != std::string::npos);
+  for (const std::string_view part : {"33", "[5,65534]", "44"}) {
+    std::string text = to_json(before);
+    text.replace(text.find(part), part.size(), "-1");
+    CHECK(!parse_record(text).ok());
+  }
+}
+
+TEST_CASE("session record: layers of the image are those below the base") {
+  CHECK(base_index({"img-aa", "img-bb", "base-00ff", "aaaaaaaaaa"}) == 2);
+  CHECK(base_index({"base-00ff", "aaaaaaaaaa"}) == 0);
+  CHECK(base_index({"img-aa"}) == 1);
+  CHECK(base_index({}) == 0);
+}
+
 TEST_CASE("session record: a newer format is refused with what to do") {
   std::string text = to_json(example());
-  text.replace(text.find("\"format\":1"), 10, "\"format\":2");
+  text.replace(text.find("\"format\":1"), 10, "\"format\":3");
   const auto record = parse_record(text);
   REQUIRE(!record.ok());
   CHECK(record.error().code() == Errc::kUnsupported);
