@@ -105,16 +105,6 @@ Result<Checkpoint> copy(const Store& store, const Record& record) {
   return made;
 }
 
-/// The present state as a checkpoint without a tag. A session that lives keeps its layers; of one
-/// that does not `record` has new ones, to be written. Files that their own modes close to us are
-/// copied all the same: nothing may be started or connected to afterwards (reach_own_files()).
-Result<Checkpoint> capture(const Store& store, const Lease& lease, Record& record) {
-  SBX_ASSIGN(const std::optional<Life> life, look_at_life(lease.dir()));
-  if (life.has_value()) return copy(store, record);
-  reach_files_of(record);
-  return stack(store, record);
-}
-
 Result<std::vector<std::string>> layers_at(const Store& store,
                                            const Lease& lease,
                                            const std::optional<std::string>& from) {
@@ -152,6 +142,13 @@ Result<Record> fork_one(const Store& store,
 }
 
 }  // namespace
+
+Result<Checkpoint> capture(const Store& store, const Lease& lease, Record& record) {
+  SBX_ASSIGN(const std::optional<Life> life, look_at_life(lease.dir()));
+  if (life.has_value()) return copy(store, record);
+  reach_files_of(record);
+  return stack(store, record);
+}
 
 Result<Checkpoint> make_checkpoint(const Store& store,
                                    const std::string& session,

@@ -32,6 +32,11 @@ Result<Checkpoint> make_checkpoint(const Store& store,
                                    const std::string& session,
                                    const std::optional<std::string>& tag);
 
+/// The present state of a session as frozen layers that `record` names afterwards or that are new,
+/// with neither tag nor place among the checkpoints. The caller holds the layers (hold_layers) and
+/// writes `record`. Nothing may be started or connected to afterwards (reach_files_of).
+Result<Checkpoint> capture(const Store& store, const Lease& lease, Record& record);
+
 /// Forgets a checkpoint. kNotFound when there is none of that tag.
 Status remove_checkpoint(const Store& store, const std::string& session, const std::string& tag);
 
