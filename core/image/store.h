@@ -21,6 +21,9 @@
 
 namespace sbx::image {
 
+/// Names of images that sbx keeps for itself, as states of builds, begin with it.
+inline constexpr std::string_view kCachePrefix = "sbx-build/";
+
 class Store {
  public:
   /// `state_dir`: absolute, exists. Makes images/ and layers/ below it when missing.

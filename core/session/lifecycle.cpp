@@ -54,7 +54,7 @@ Result<Record> new_record(const Store& store, const NewSession& wanted, profile:
   record.id = fs::random_name(kIdLength);
   record.created_ns = realtime_ns();
   record.profile = profile.name;
-  SBX_TRY(adopt_image(store.state_dir(), profile, record));
+  SBX_TRY(adopt_image(store.state_dir(), wanted.root, profile, record));
   record.saved_profile = profile::save(profile);
   record.isolation = choice.backend->name;
   record.isolation_reason = choice.reason;

@@ -20,10 +20,17 @@ namespace sbx::session {
 /// Told each sentence that the user should read; may be empty.
 using Warn = std::function<void(std::string_view)>;
 
+/// What a session of an image gets besides what the image says.
+struct RootChange {
+  bool is_root = false;           ///< programs run as 0:0, whoever the image's user is
+  std::vector<std::string> dirs;  ///< directories that have to be there, as the image's volumes
+};
+
 struct NewSession {
   std::string name;  ///< empty: one is made up
   profile::LoadRequest profile;
   std::vector<std::pair<std::string, std::string>> labels;
+  RootChange root = {};
 };
 
 /// Makes a session and starts it; its record. When the start fails nothing is left of it. kExists

@@ -9,16 +9,27 @@
 
 namespace sbx::session {
 
-Status adopt_image(const std::string& state_dir, profile::Profile& profile, Record& record) {
+Status adopt_image(const std::string& state_dir,
+                   const RootChange& change,
+                   profile::Profile& profile,
+                   Record& record) {
   if (profile.image.empty()) return {};
   SBX_ASSIGN(const run::UsedImage used, run::use_image(state_dir, profile.image));
   run::apply_workdir(used, profile);
   RootImage image;
-  image.record = image::to_json(used.opened.record);
+  image::Record own = used.opened.record;
+  own.config.volumes.insert(own.config.volumes.end(), change.dirs.begin(), change.dirs.end());
+  image.record = image::to_json(own);
   image.uid = used.user.uid;
   image.gid = used.user.gid;
   image.groups = used.user.groups;
   image.home = used.user.home;
+  if (change.is_root) {
+    image.uid = 0;
+    image.gid = 0;
+    image.groups.clear();
+    image.home = "/root";
+  }
   record.image = std::move(image);
   for (const image::LayerRef& layer : used.opened.record.layers) {
     record.lowers.push_back(layer.id);
