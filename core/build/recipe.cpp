@@ -184,7 +184,7 @@ class Reader {
         read_words(value, step.words);
         break;
     }
-    check(value, step);
+    if (found_.empty()) check(value, step);
     recipe_.steps.push_back(std::move(step));
   }
 

@@ -42,7 +42,7 @@ struct DaemonRequest {
   Record record;
   profile::Profile profile;
   profile::EnvLookup env;
-  std::optional<run::ImageEnvironment> image_env;  ///< when the session is made of an image
+  std::optional<run::ImageEnvironment> image_env = {};  ///< when the session is made of an image
 };
 
 class Daemon {
