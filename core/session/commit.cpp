@@ -100,17 +100,7 @@ Result<std::string> merge(int layers,
 Result<image::LayerRef> publish(int layers,
                                 const std::string& id,
                                 const confine::StorageIds& owners) {
-  image::LayerTar tar;
-  SBX_ASSIGN(const std::string text,
-             image::run_storage_job(owners, "read the layer", [&]() -> Result<std::string> {
-               SBX_ASSIGN(const UniqueFd null, sys::open("/dev/null", O_WRONLY));
-               SBX_ASSIGN(const image::LayerTar made,
-                          image::write_layer_tar(layers, id, null.get()));
-               return text::cat(made.diff_id, " ", made.bytes);
-             }));
-  const std::size_t space = text.find(' ');
-  tar.diff_id = text.substr(0, space);
-  SBX_ASSIGN(tar.bytes, parse_count(std::string_view(text).substr(space + 1)));
+  SBX_ASSIGN(const image::LayerTar tar, image::digest_layer(owners, layers, id));
   image::LayerRef layer;
   layer.id = image::layer_id({}, tar.diff_id, false);
   layer.diff_id = tar.diff_id;
