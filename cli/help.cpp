@@ -133,6 +133,7 @@ struct LargeGroup {
 };
 constexpr std::array kLargeGroups = {
     LargeGroup{"session", "Workspaces that keep their files between commands"},
+    LargeGroup{"image", "Root file systems to run programs in"},
 };
 
 const LargeGroup* large_group_of(const Verb& verb) {
@@ -193,7 +194,10 @@ std::string overview(std::string_view group, bool colour) {
   }
   out += heading("More", colour);
   out += "  sbx VERB --help     flags, defaults and examples of one verb\n";
-  if (group.empty()) out += "  sbx session --help  the verbs of sessions, a line for each\n";
+  if (group.empty()) {
+    out += "  sbx session --help  the verbs of sessions, a line for each\n";
+    out += "  sbx image --help    the verbs of images\n";
+  }
   out += "  man sbx             exit status, environment, files\n";
   if (group.empty()) {
     out += heading("Examples", colour);

@@ -14,7 +14,8 @@ namespace {
 constexpr std::string_view kPrefix = "SBX_";
 
 std::vector<std::string_view> known_variables() {
-  std::vector<std::string_view> out{"SBX_PROFILE", "SBX_LOG_LEVEL", "SBX_STATE_DIR"};
+  std::vector<std::string_view> out{
+      "SBX_PROFILE", "SBX_LOG_LEVEL", "SBX_STATE_DIR", "SBX_STATE_BUDGET"};
   for (const profile::KeyInfo& key : profile::key_infos()) {
     if (!key.env.empty()) out.push_back(key.env);
   }

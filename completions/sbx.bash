@@ -1,10 +1,11 @@
 # bash completion for sbx. Works with and without the bash-completion package.
 # The sections between "# verb:" lines are compared with the table of verbs by a test.
 
-_sbx_verbs='run batch session runs profile doctor gc help version --help --version'
+_sbx_verbs='run batch session image runs profile doctor gc help version --help --version'
 _sbx_runs_verbs='ls show rm --help'
 _sbx_session_verbs='start exec shell ps wait kill logs cp diff apply export checkpoint checkpoints
   restore fork stats events show ls touch pause resume stop rm --help'
+_sbx_image_verbs='import pull ls show rm gc --help'
 _sbx_profile_verbs='ls show check explain schema trust --help'
 
 # verb: run
@@ -68,6 +69,18 @@ _sbx_session_checkpoints='--rm --json -q --quiet -h --help'
 _sbx_session_restore='--json -h --help'
 # verb: session fork
 _sbx_session_fork='--from --count --json -h --help'
+# verb: image import
+_sbx_image_import='--tag --max-size -q --quiet --json -h --help'
+# verb: image pull
+_sbx_image_pull='--tls-verify -q --quiet --json -h --help'
+# verb: image ls
+_sbx_image_ls='-q --quiet --json -h --help'
+# verb: image show
+_sbx_image_show='--json -h --help'
+# verb: image rm
+_sbx_image_rm='--json -h --help'
+# verb: image gc
+_sbx_image_gc='--dry-run --budget --json -h --help'
 # verb: runs ls
 _sbx_runs_ls='--lock --json -h --help'
 # verb: runs show
@@ -129,10 +142,6 @@ _sbx_offer_files() {
 
 _sbx_offer_profiles() {
   _sbx_offer_lines "$1" < <("${COMP_WORDS[0]}" profile ls --names 2>/dev/null)
-}
-
-_sbx_offer_images() {
-  _sbx_offer_lines "$1" < <("${COMP_WORDS[0]}" image ls -q 2>/dev/null)
 }
 
 # _sbx_offer_value FLAG BEGINNING: candidates for the value of a flag.
@@ -323,6 +332,55 @@ _sbx_complete_session() {
   fi
 }
 
+# Names of images, one a line; nothing when that fails.
+_sbx_images() {
+  "${COMP_WORDS[0]}" image ls -q 2>/dev/null
+}
+
+# _sbx_offer_images BEGINNING: names may have colons, at which readline cuts words.
+_sbx_offer_images() {
+  local cur=$1 before='' i=$((COMP_CWORD - 1)) name
+  if [[ $cur == : ]]; then cur='' i=$COMP_CWORD; fi
+  while ((i > 3)) && [[ ${COMP_WORDS[i]} == : ]]; do
+    before=${COMP_WORDS[i - 1]}:$before
+    ((i -= 2))
+  done
+  COMPREPLY=()
+  while IFS= read -r name; do
+    [[ $name == "$before$cur"* ]] && COMPREPLY+=("${name#"$before"}")
+  done < <(_sbx_images)
+}
+
+_sbx_complete_image() {
+  local cur=$1 prev=$2 verb=${COMP_WORDS[2]} flags
+  if ((COMP_CWORD == 2)); then
+    _sbx_offer "$_sbx_image_verbs" "$cur"
+    return
+  fi
+  if [[ $prev == = && ${COMP_WORDS[COMP_CWORD - 2]} == --* ]]; then
+    prev=${COMP_WORDS[COMP_CWORD - 2]}
+  elif [[ $cur == = && $prev == --* ]]; then
+    cur=
+  fi
+  case $verb:$prev in
+    pull:--tls-verify) _sbx_offer 'true false' "$cur" ;;
+    gc:--budget) _sbx_offer '10G 20G 50G 100G none' "$cur" ;;
+    import:--max-size) _sbx_offer '1G 4G 16G 64G' "$cur" ;;
+    import:--tag) COMPREPLY=() ;;
+    *)
+      if [[ $cur == -* ]]; then
+        flags="_sbx_image_$verb"
+        _sbx_offer "${!flags}" "$cur"
+      else
+        case $verb in
+          import) _sbx_offer_files "$cur" ;;
+          show | rm) _sbx_offer_images "$cur" ;;
+        esac
+      fi
+      ;;
+  esac
+}
+
 _sbx_complete_profile() {
   local cur=$1 prev=$2 verb=${COMP_WORDS[2]}
   if ((COMP_CWORD == 2)); then
@@ -362,15 +420,18 @@ _sbx() {
     run) _sbx_complete_run "$cur" "$prev" ;;
     batch) _sbx_complete_batch "$cur" "$prev" ;;
     session) _sbx_complete_session "$cur" "$prev" ;;
+    image) _sbx_complete_image "$cur" "$prev" ;;
     runs) _sbx_complete_runs "$cur" ;;
     profile) _sbx_complete_profile "$cur" "$prev" ;;
     help)
       if ((COMP_CWORD == 2)); then
-        _sbx_offer "run batch session runs profile doctor gc help version $_sbx_help" "$cur"
+        _sbx_offer "run batch session image runs profile doctor gc help version $_sbx_help" "$cur"
       elif [[ ${COMP_WORDS[2]} == profile ]]; then
         _sbx_offer "${_sbx_profile_verbs% --help}" "$cur"
       elif [[ ${COMP_WORDS[2]} == session ]]; then
         _sbx_offer "${_sbx_session_verbs% --help}" "$cur"
+      elif [[ ${COMP_WORDS[2]} == image ]]; then
+        _sbx_offer "${_sbx_image_verbs% --help}" "$cur"
       elif [[ ${COMP_WORDS[2]} == runs ]]; then
         _sbx_offer "${_sbx_runs_verbs% --help}" "$cur"
       fi

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/gc.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
 #include "core/base/exit_code.h"
@@ -27,7 +28,9 @@ constexpr std::array<std::string_view, 1> kUsage = {"sbx gc [--dry-run] [--json]
 constexpr std::string_view kDetails =
     "Removes what an sbx left that was killed, or whose machine stopped: control groups with what "
     "is still in them, temporary files and directories, sockets, what is half made or half removed "
-    "of sessions, sessions past their session.ttl. What belongs to a living sbx is "
+    "of sessions, sessions past their session.ttl, layers that no session and no image has, "
+    "downloads "
+    "that were cut short. What belongs to a living sbx is "
     "never touched, records and artifacts of runs neither. Other verbs do the urgent part of it by "
     "themselves.\n\n"
     "The exit status is 0 when nothing is left, 1 when something could not be removed.";
@@ -57,10 +60,10 @@ run::GcContext context_of(std::string& state_problem) {
   return context;
 }
 
-/// What is left of sessions, where there have been any.
+/// What is left of sessions and images, where there have been any.
 void collect_sessions(const run::GcContext& context, Gc how, std::vector<GcEntry>& entries) {
-  const std::string sessions = context.state_dir + "/sessions";
-  if (context.state_dir.empty() || ::access(sessions.c_str(), F_OK) != 0) return;
+  const std::string layers = context.state_dir + "/layers";
+  if (context.state_dir.empty() || ::access(layers.c_str(), F_OK) != 0) return;
   const auto store = session::Store::open(context.state_dir);
   if (!store.ok()) return;
   const std::vector<GcEntry> more = session::collect_garbage(store.value(), how);
@@ -131,7 +134,9 @@ std::string as_json(const std::vector<GcEntry>& entries, Gc how, const std::stri
   return out + "]}\n";
 }
 
-int gc(const Invocation& invocation) {
+}  // namespace
+
+int collect_garbage(const Invocation& invocation) {
   const Gc how = invocation.has("dry-run") ? Gc::kDryRun : Gc::kRemove;
   std::string problem;
   const run::GcContext context = context_of(problem);
@@ -148,8 +153,6 @@ int gc(const Invocation& invocation) {
   return is_clean ? kExitOk : kExitFailure;
 }
 
-}  // namespace
-
 constexpr Verb kGcVerb = {
     .name = "gc",
     .summary = "Remove what a killed sbx left",
@@ -157,7 +160,7 @@ constexpr Verb kGcVerb = {
     .details = kDetails,
     .flags = kFlags,
     .examples = kExamples,
-    .run = gc,
+    .run = collect_garbage,
     .is_reaping = true,
 };
 

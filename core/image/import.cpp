@@ -33,6 +33,7 @@
 #include "core/base/text.h"
 #include "core/confine/landlock.h"
 #include "core/confine/storage_ids.h"
+#include "core/image/budget.h"
 #include "core/image/canonical.h"
 #include "core/image/field_codec.h"
 #include "core/image/layer_complete.h"
@@ -324,9 +325,20 @@ class Import {
 Result<Record> import_image(const Store& store, const ImportRequest& request) {
   SBX_TRY(check_name(request.name));
   SBX_ASSIGN(confine::StorageIds ids, confine::storage_ids());
-  auto record = Import(store, request, std::move(ids)).run();
+  SBX_ASSIGN(const Room room, state_room(store.state_dir()));
+  if (room.left.v == 0) return no_room(store.state_dir(), room, std::nullopt);
+  // Of a disk without room the kernel tells, more exactly: holes take none.
+  ImportRequest bounded = request;
+  const bool is_bounded = room.is_of_budget && room.left < request.budget.bytes;
+  if (is_bounded) bounded.budget.bytes = room.left;
+  auto record = Import(store, bounded, std::move(ids)).run();
   if (record.ok()) return record;
-  return std::move(record).error().prefixed(
+  const std::string& message = record.error().message();
+  const bool is_over = is_bounded && record.error().code() == Errc::kLimit &&
+                       message.find("content is above") != std::string::npos;
+  Error error =
+      is_over ? no_room(store.state_dir(), room, std::nullopt) : std::move(record).error();
+  return std::move(error).prefixed(
       text::cat("import ", request.path == "-" ? "standard input" : text::escape(request.path)));
 }
 

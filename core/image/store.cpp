@@ -80,6 +80,24 @@ Result<Record> read_record(int images, const std::string& file) {
   return parse_record(text);
 }
 
+Result<std::vector<std::string>> used_in(int images) {
+  SBX_ASSIGN(const std::vector<std::string> files, files_of(images));
+  std::vector<std::string> used;
+  for (const std::string& file : files) {
+    auto record = read_record(images, file);
+    if (!record.ok()) {
+      if (record.error().sys_errno() == ENOENT) continue;  // removed meanwhile
+      return std::move(record).error().prefixed(text::cat("images/", text::escape(file)));
+    }
+    for (LayerRef& layer : record.value().layers) {
+      used.push_back(std::move(layer.id));
+    }
+  }
+  std::ranges::sort(used);
+  used.erase(std::unique(used.begin(), used.end()), used.end());
+  return used;
+}
+
 Error no_such(std::string_view name, const std::vector<std::string>& names) {
   Error error(Errc::kNotFound, text::cat("no image \"", text::escape(name), "\""));
   if (const auto near = text::closest(name, names)) {
@@ -139,8 +157,9 @@ Result<bool> hold_all(const Store& store, Opened& into) {
 Result<Store> Store::open(const std::string& state_dir) {
   const fs::OwnerUmask mask;
   SBX_ASSIGN(const UniqueFd state, fs::open_dir(state_dir));
-  SBX_TRY(make_dir(state.get(), "images"));
-  SBX_TRY(make_dir(state.get(), "layers"));
+  for (const char* name : {"images", "layers", "sessions"}) {
+    SBX_TRY(make_dir(state.get(), name));
+  }
   constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
   SBX_ASSIGN(UniqueFd images, sys::openat(state.get(), "images", kFlags));
   SBX_ASSIGN(UniqueFd layers, sys::openat(state.get(), "layers", kFlags));
@@ -237,21 +256,14 @@ Status Store::remove(std::string_view name) const {
 }
 
 Result<std::vector<std::string>> Store::used_layers() const {
-  SBX_ASSIGN(const std::vector<std::string> files, files_of(images_.get()));
-  std::vector<std::string> used;
-  for (const std::string& file : files) {
-    auto record = read_record(images_.get(), file);
-    if (!record.ok()) {
-      if (record.error().sys_errno() == ENOENT) continue;  // removed meanwhile
-      return std::move(record).error().prefixed(text::cat("images/", text::escape(file)));
-    }
-    for (LayerRef& layer : record.value().layers) {
-      used.push_back(std::move(layer.id));
-    }
-  }
-  std::ranges::sort(used);
-  used.erase(std::unique(used.begin(), used.end()), used.end());
-  return used;
+  return used_in(images_.get());
+}
+
+Result<std::vector<std::string>> layers_of_images(const std::string& state_dir) {
+  const auto images = sys::open(state_dir + "/images", O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  if (images.ok()) return used_in(images.value().get());
+  if (images.error().sys_errno() == ENOENT) return std::vector<std::string>();
+  return images.error();
 }
 
 Result<Opened> open_image(const std::string& state_dir, std::string_view name) {

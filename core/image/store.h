@@ -26,7 +26,8 @@ inline constexpr std::string_view kCachePrefix = "sbx-build/";
 
 class Store {
  public:
-  /// `state_dir`: absolute, exists. Makes images/ and layers/ below it when missing.
+  /// `state_dir`: absolute, exists. Makes images/, layers/ and sessions/ below it when missing:
+  /// what nobody uses is told from all three, on a disk that may be full by then.
   static Result<Store> open(const std::string& state_dir);
 
   const std::string& state_dir() const { return state_dir_; }
@@ -58,6 +59,9 @@ class Store {
   UniqueFd images_;
   UniqueFd layers_;
 };
+
+/// Store::used_layers() of a state directory that may have no images. Makes nothing.
+Result<std::vector<std::string>> layers_of_images(const std::string& state_dir);
 
 /// An image in use by a sandbox that no record names: its layers cannot be removed while this
 /// lives (each is locked shared, flock(2)).

@@ -25,6 +25,7 @@
 #include "core/base/scope_exit.h"
 #include "core/base/sys.h"
 #include "core/base/text.h"
+#include "core/image/budget.h"
 #include "core/image/merged_mount.h"
 #include "core/image/storage_job.h"
 #include "core/image/tool.h"
@@ -227,6 +228,12 @@ Result<VmFile> vm_file(const Store& store, const Opened& image, const std::strin
     if (found.has_value()) return *std::move(found);
   }
   SBX_ASSIGN(const Maker maker, choose_maker(type));
+  // At most: erofs is compressed, and what a layer hides is not in it.
+  std::uint64_t most = 0;
+  for (const LayerRef& layer : image.record.layers) {
+    most += layer.bytes;
+  }
+  SBX_TRY(check_budget(store.state_dir(), Bytes{most}));
   const std::string temp = text::cat(kTemp, fs::random_name(12));
   SBX_ASSIGN(const UniqueFd out,
              sys::openat(dir.get(), temp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));

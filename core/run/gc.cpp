@@ -21,6 +21,7 @@
 #include "core/base/sys.h"
 #include "core/base/text.h"
 #include "core/confine/cgroup.h"
+#include "core/confine/remove_stored.h"
 #include "core/run/scratch.h"
 
 namespace sbx::run {
@@ -157,40 +158,52 @@ Status remove_root(const GcContext& context, const Leftover& leftover) {
   return fs::remove_tree(parent.get(), leftover.name.substr(leftover.name.rfind('/') + 1));
 }
 
-// --- changes of overlays that were to be thrown away ---
-
-std::string overlays_dir(const GcContext& context) {
-  return context.state_dir + "/overlays";
-}
+// --- changes of overlays that were to be thrown away, images that were being downloaded ---
 
 /// Its user locks it before anything is in it, and makes another one when we were faster.
-Result<UniqueFd> lock_overlay(const std::string& path) {
+Result<UniqueFd> lock_unused(const std::string& path) {
   SBX_ASSIGN(UniqueFd dir, sys::open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
   if (::flock(dir.get(), LOCK_EX | LOCK_NB) != 0) return sys_error(text::cat("lock ", path));
   return dir;
 }
 
-std::vector<Leftover> find_overlays(const GcContext& context) {
+std::vector<Leftover> find_unused(const GcContext& context, std::string_view subdir) {
   std::vector<Leftover> out;
   if (context.state_dir.empty()) return out;
-  const std::string dir = overlays_dir(context);
+  const std::string dir = text::cat(context.state_dir, "/", subdir);
   const std::unique_ptr<DIR, CloseDir> stream(::opendir(dir.c_str()));
   if (!stream) return out;
   while (const dirent* const entry = ::readdir(stream.get())) {
     const std::string_view name = static_cast<const char*>(entry->d_name);
     if (name.starts_with('.')) continue;
     std::string path = text::cat(dir, "/", name);
-    if (!lock_overlay(path).ok()) continue;
+    if (!lock_unused(path).ok()) continue;
     out.push_back({.name = std::move(path), .why = "nobody uses it any more", .bytes = {}});
   }
   return out;
 }
 
-Status remove_overlay(const GcContext& context, const Leftover& leftover) {
-  const auto held = lock_overlay(leftover.name);
+Status remove_unused(const GcContext& context, const Leftover& leftover, std::string_view subdir) {
+  const auto held = lock_unused(leftover.name);
   if (!held.ok()) return held.error();
-  SBX_ASSIGN(const UniqueFd parent, fs::open_dir(overlays_dir(context)));
-  return fs::remove_tree(parent.get(), leftover.name.substr(leftover.name.rfind('/') + 1));
+  SBX_ASSIGN(const UniqueFd parent, fs::open_dir(text::cat(context.state_dir, "/", subdir)));
+  return confine::remove_stored(parent.get(), leftover.name.substr(leftover.name.rfind('/') + 1));
+}
+
+constexpr std::string_view kOverlays = "overlays";
+constexpr std::string_view kDownloads = "downloads";
+
+std::vector<Leftover> find_overlays(const GcContext& context) {
+  return find_unused(context, kOverlays);
+}
+Status remove_overlay(const GcContext& context, const Leftover& leftover) {
+  return remove_unused(context, leftover, kOverlays);
+}
+std::vector<Leftover> find_downloads(const GcContext& context) {
+  return find_unused(context, kDownloads);
+}
+Status remove_download(const GcContext& context, const Leftover& leftover) {
+  return remove_unused(context, leftover, kDownloads);
 }
 
 // --- sockets ---
@@ -250,11 +263,12 @@ Status remove_output(const GcContext& context, const Leftover& leftover) {
       .with_hint(text::cat("rm -rf ", leftover.name));
 }
 
-constexpr std::array<LeftoverKind, 6> kKinds{{
+constexpr std::array<LeftoverKind, 7> kKinds{{
     {"cgroup", find_cgroups, remove_cgroup},
     {"temporary file", find_old_temporaries, remove_temporary},
     {"unfinished root", find_roots, remove_root},
     {"overlay", find_overlays, remove_overlay},
+    {"download", find_downloads, remove_download},
     {"socket", find_sockets, remove_socket},
     {"output", find_outputs, remove_output},
 }};
@@ -265,6 +279,14 @@ std::vector<Leftover> find_temporaries(const GcContext& context, Age least) {
   std::vector<Leftover> out;
   if (!context.state_dir.empty()) find_temporaries_in(context.state_dir, least, kStateDepth, out);
   return out;
+}
+
+void remove_downloads(const std::string& state_dir) {
+  GcContext context;
+  context.state_dir = state_dir;
+  for (const Leftover& leftover : find_downloads(context)) {
+    static_cast<void>(remove_download(context, leftover));
+  }
 }
 
 std::span<const LeftoverKind> leftover_kinds() {

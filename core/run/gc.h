@@ -56,6 +56,9 @@ struct Age {
 };
 std::vector<Leftover> find_temporaries(const GcContext& context, Age least);
 
+/// Removes downloads of images that were cut short.
+void remove_downloads(const std::string& state_dir);
+
 /// Looks through the whole table. May wait up to half a second for each group whose processes are
 /// still ending.
 std::vector<GcEntry> collect_garbage(const GcContext& context, Gc how);

@@ -1,12 +1,12 @@
 // Garbage: see garbage.h.
 #include "core/session/garbage.h"
 
-#include <set>
 #include <string>
 #include <utility>
 
-#include "core/base/fs.h"
 #include "core/base/text.h"
+#include "core/image/vm_file.h"
+#include "core/session/layers.h"
 #include "core/session/lifecycle.h"
 #include "core/workspace/layer_store.h"
 
@@ -48,15 +48,42 @@ void collect_halves(const Store& store, bool is_any_age, Gc how, std::vector<GcE
 }
 
 void collect_layers(const Store& store, Gc how, std::vector<GcEntry>& out) {
-  const auto used = store.used_layers();
+  const auto used = layers_in_use(store);
   if (!used.ok()) return;
-  const std::set<std::string> names(used.value().begin(), used.value().end());
-  const auto stale = workspace::stale_layers(store.layers(), names, Millis{0});
+  const auto stale = workspace::stale_layers(store.layers(), used.value(), Millis{0});
   if (!stale.ok()) return;
   for (const workspace::StaleLayer& layer : stale.value()) {
-    GcEntry entry = entry_of(
-        "layer", text::cat(store.layers_dir(), "/", layer.name), "no session has it any more");
-    if (how == Gc::kRemove) settle(entry, fs::remove_tree(store.layers(), layer.name));
+    const bool is_whole = workspace::is_layer_id(layer.name);
+    GcEntry entry = entry_of("layer",
+                             text::cat(store.layers_dir(), "/", layer.name),
+                             is_whole ? "no session and no image has it any more"
+                                      : "whoever made or removed it was killed");
+    if (is_whole) {
+      const auto use = workspace::disk_use(store.layers(), layer.name);
+      if (use.ok()) entry.leftover.bytes = use.value().bytes.v;
+    }
+    if (how == Gc::kRemove) {
+      const auto removed = workspace::remove_layer(store.layers(), layer.name);
+      if (removed.ok() && !removed.value()) continue;  // somebody uses it now
+      settle(entry, removed.ok() ? Status() : removed.error());
+    }
+    out.push_back(std::move(entry));
+  }
+}
+
+void collect_vm_files(const Store& store, Gc how, std::vector<GcEntry>& out) {
+  const auto images = image::Store::open(store.state_dir());
+  if (!images.ok()) return;
+  const auto stale = image::stale_vm_files(images.value());
+  if (!stale.ok() || stale.value().empty()) return;
+  // All at once.
+  const auto swept = how == Gc::kRemove ? image::sweep_vm_files(images.value()) : std::uint64_t{0};
+  for (const image::StaleVmFile& file : stale.value()) {
+    GcEntry entry = entry_of("vm file",
+                             text::cat(store.state_dir(), "/vm-files/", file.name),
+                             "no image has what it was made of");
+    entry.leftover.bytes = file.bytes;
+    if (how == Gc::kRemove) settle(entry, swept.ok() ? Status() : swept.error());
     out.push_back(std::move(entry));
   }
 }
@@ -71,6 +98,7 @@ std::vector<GcEntry> collect_garbage(const Store& store, Gc how) {
   const bool is_ours = lock.ok() && lock.value().has_value();
   collect_halves(store, is_ours, how, out);
   if (is_ours) collect_layers(store, how, out);
+  collect_vm_files(store, how, out);
   return out;
 }
 

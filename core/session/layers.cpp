@@ -1,14 +1,13 @@
 // Layers of sessions: see layers.h.
 #include "core/session/layers.h"
 
-#include <set>
 #include <utility>
 
 #include "core/backend/backend.h"
-#include "core/base/fs.h"
 #include "core/confine/idmap.h"
 #include "core/confine/storage_ids.h"
 #include "core/host/facts.h"
+#include "core/image/store.h"
 #include "core/run/python_hook.h"
 #include "core/session/lifecycle.h"
 #include "core/session/root_image.h"
@@ -41,7 +40,15 @@ Result<std::string> new_layer(const Store& store) {
 }
 
 void drop_new_layer(const Store& store, const std::string& id) {
-  (void)fs::remove_tree(store.layers(), id);
+  (void)workspace::remove_layer(store.layers(), id);
+}
+
+Result<std::set<std::string>> layers_in_use(const Store& store) {
+  SBX_ASSIGN(const std::vector<std::string> sessions, store.used_layers());
+  SBX_ASSIGN(const std::vector<std::string> images, image::layers_of_images(store.state_dir()));
+  std::set<std::string> all(sessions.begin(), sessions.end());
+  all.insert(images.begin(), images.end());
+  return all;
 }
 
 Status refresh_base(const Store& store, const profile::Profile& profile, Record& record) {
@@ -67,10 +74,9 @@ void sweep_layers(const Store& store) {
   using workspace::LayersLock;
   auto lock = LayersLock::try_take(store.layers(), LayersLock::Mode::kExclusive);
   if (!lock.ok() || !lock.value().has_value()) return;
-  const auto used = store.used_layers();
+  const auto used = layers_in_use(store);
   if (!used.ok()) return;
-  const std::set<std::string> names(used.value().begin(), used.value().end());
-  (void)workspace::sweep(store.layers(), *lock.value(), names, Millis{0});
+  (void)workspace::sweep(store.layers(), *lock.value(), used.value(), Millis{0});
 }
 
 }  // namespace sbx::session

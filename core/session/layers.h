@@ -2,6 +2,7 @@
 // owns what is in them, the base, what nobody uses any more.
 #pragma once
 
+#include <set>
 #include <string>
 
 #include "core/base/result.h"
@@ -23,6 +24,10 @@ void reach_files_of(const Record& record);
 Result<std::string> new_layer(const Store& store);
 /// Removes one that no record came to name.
 void drop_new_layer(const Store& store, const std::string& id);
+
+/// Ids of the layers that any session or image names. An unreadable record is an error: nothing may
+/// be removed then.
+Result<std::set<std::string>> layers_in_use(const Store& store);
 
 /// Puts the base for this host as it is now in place of the one that `record.lowers` has, or behind
 /// the layers of the image when there is none yet.

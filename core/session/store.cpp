@@ -153,6 +153,7 @@ Result<Store> Store::open(const std::string& state_dir) {
   SBX_ASSIGN(const UniqueFd state, fs::open_dir(state_dir));
   SBX_TRY(make_dir(state.get(), "sessions"));
   SBX_TRY(make_dir(state.get(), "layers"));
+  SBX_TRY(make_dir(state.get(), "images"));  // the sweep of layers reads it, on a full disk too
   SBX_ASSIGN(UniqueFd sessions,
              sys::openat(state.get(), "sessions", O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
   SBX_ASSIGN(UniqueFd layers,

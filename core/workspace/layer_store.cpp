@@ -15,6 +15,7 @@
 #include "core/base/fs.h"
 #include "core/base/sys.h"
 #include "core/base/text.h"
+#include "core/confine/remove_stored.h"
 #include "core/workspace/beneath.h"
 
 namespace sbx::workspace {
@@ -55,8 +56,8 @@ Result<UniqueFd> open_layer_dir(int layers, const std::string& id) {
   return dir;
 }
 
-/// Whether somebody is at work on an unfinished layer.
-bool has_maker(int layers, const std::string& name) {
+/// Whether somebody is at work on an unfinished layer, or uses a finished one.
+bool has_holder(int layers, const std::string& name) {
   const Result<UniqueFd> dir = open_entry(layers, name, kDirFlags);
   return dir.ok() && ::flock(dir.value().get(), LOCK_EX | LOCK_NB) == -1 && errno == EWOULDBLOCK;
 }
@@ -170,7 +171,7 @@ NewLayer::NewLayer(NewLayer&& other) noexcept
     : layers_(other.layers_), name_(std::exchange(other.name_, {})), fd_(std::move(other.fd_)) {}
 
 NewLayer::~NewLayer() {
-  if (!name_.empty()) static_cast<void>(fs::remove_tree(layers_, name_));
+  if (!name_.empty()) static_cast<void>(confine::remove_stored(layers_, name_));
 }
 
 Result<std::string> NewLayer::publish() {
@@ -240,7 +241,11 @@ Status sync_layer(int layers, const std::string& id) {
 
 Status drop_work_dirs(int layers, const std::string& id) {
   SBX_ASSIGN(const UniqueFd dir, open_layer_dir(layers, id));
-  return fs::remove_tree(dir.get(), "ovl");
+  return confine::remove_stored(dir.get(), "ovl");
+}
+
+Result<DiskUse> disk_use_below(int dir) {
+  return Meter(dir).run();
 }
 
 Result<DiskUse> disk_use(int layers, const std::string& id) {
@@ -261,10 +266,32 @@ Result<std::vector<StaleLayer>> stale_layers(int layers,
     const auto st = sys::fstatat(layers, name, AT_SYMLINK_NOFOLLOW);
     if (!st.ok()) continue;
     const Millis age = age_of(st.value());
-    if (is_temp ? has_maker(layers, name) : age.v < min_age.v) continue;
+    if (!is_temp && age.v < min_age.v) continue;
+    if (has_holder(layers, name)) continue;
     stale.push_back({name, age});
   }
   return stale;
+}
+
+Result<bool> remove_layer(int layers, const std::string& name) {
+  auto dir = open_entry(layers, name, kDirFlags);
+  if (!dir.ok()) {
+    if (dir.error().code() == Errc::kNotFound) return true;
+    return std::move(dir).error();
+  }
+  if (::flock(dir.value().get(), LOCK_EX | LOCK_NB) == -1) {
+    if (errno == EWOULDBLOCK) return false;
+    return sys_error(text::cat("lock layer ", name));
+  }
+  // A layer that is found by its content must not be found with half of it. A full disk may have no
+  // room for a new name, a mount point none for another: then it has to go as it is.
+  std::string now = text::cat(kTempPrefix, fs::random_name(12));
+  if (name.starts_with(kTempPrefix) ||
+      !sys::renameat(layers, name, layers, now, RENAME_NOREPLACE).ok()) {
+    now = name;
+  }
+  SBX_TRY(confine::remove_stored(layers, now));
+  return true;
 }
 
 Result<std::size_t> sweep(int layers,
@@ -275,9 +302,9 @@ Result<std::size_t> sweep(int layers,
   std::size_t count = 0;
   Status first;
   for (const StaleLayer& layer : stale) {
-    Status removed = fs::remove_tree(layers, layer.name);
-    if (removed.ok()) ++count;
-    if (!removed.ok() && first.ok()) first = std::move(removed);
+    const Result<bool> removed = remove_layer(layers, layer.name);
+    if (removed.ok() && removed.value()) ++count;
+    if (!removed.ok() && first.ok()) first = removed.error();
   }
   if (!first.ok()) return std::move(first).error();
   return count;

@@ -4,7 +4,7 @@
 //   layers/ID/fs/PART/    content as overlayfs keeps an upper; PART is "root" or "m-<hex>"
 //   layers/ID/ovl/PART/   overlayfs work directories, while the layer is an upper
 //   layers/ID/since       copied layers only, see layer_copy.h
-//   layers/.tmp-<random>  one that is being made; its maker holds a flock(2) on it
+//   layers/.tmp-<random>  one that is being made, or removed; whoever does holds a flock(2) on it
 //   layers/lock           flock: shared by whoever makes layers and refers to them, exclusive by
 //                         who removes what nobody refers to
 #pragma once
@@ -80,17 +80,24 @@ struct DiskUse {
 };
 /// What one layer takes on the disk. Files shared with other layers count here too.
 Result<DiskUse> disk_use(int layers, const std::string& id);
+/// What the tree at the directory `dir` takes, mounts in it left out.
+Result<DiskUse> disk_use_below(int dir);
 
 struct StaleLayer {
   std::string name;  ///< in the directory of layers
   Millis age;        ///< since it was made or last renamed
 };
 /// Layers that `used` does not name and unfinished ones whose maker is gone, none younger than
-/// `min_age`. A layer that was just made and is not yet named by a record is found when `min_age`
-/// is 0 and the caller does not hold the lock.
+/// `min_age`, none whose directory somebody has locked (flock(2), shared or not). A layer that was
+/// just made and is not yet named by a record is found when `min_age` is 0 and the caller does not
+/// hold the lock.
 Result<std::vector<StaleLayer>> stale_layers(int layers,
                                              const std::set<std::string>& used,
                                              Millis min_age);
+
+/// Removes a layer that nobody names, or an unfinished one. false: somebody holds it (see above).
+/// From the first moment on no layer has its name. Needs no free space.
+Result<bool> remove_layer(int layers, const std::string& name);
 
 /// Removes these; `used` has to be read from the records after `lock` was taken exclusively. Goes
 /// on after a failure and reports the first one. Needs no free space. The number removed.

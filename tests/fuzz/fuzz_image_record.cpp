@@ -1,10 +1,13 @@
-// Fuzz target: records of images. Whatever is read must be written and read back as the same.
+// Fuzz target: records of images, and what skopeo prints. Whatever is read of the former must be
+// written and read back as the same.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
 #include <string_view>
 
+#include "core/image/budget.h"
+#include "core/image/pull.h"
 #include "core/image/record.h"
 
 namespace {
@@ -20,6 +23,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace sbx::image;
   const std::string_view input(reinterpret_cast<const char*>(data), size);
   (void)check_name(input);
+  (void)skopeo_message(input);
+  (void)skopeo_source(input);
+  (void)inspected_size(input);
+  (void)parse_budget(input);
   const auto record = parse_record(input);
   if (!record.ok()) return 0;
   const std::string once = to_json(record.value());

@@ -39,8 +39,10 @@ TEST_CASE("help: the overview names every verb, a group's only its own") {
   std::string all = overview({}, false);
   for (const Verb* verb : verbs()) {
     CAPTURE(verb->name);
-    const std::string group = verb->name.starts_with("session ") ? "session" : "";
-    const std::string line = group.empty() ? std::string(verb->name) : "session VERB";
+    const std::string group = verb->name.starts_with("session ") ? "session"
+                              : verb->name.starts_with("image ") ? "image"
+                                                                 : "";
+    const std::string line = group.empty() ? std::string(verb->name) : group + " VERB";
     CHECK(all.find("\n  " + line + " ") != std::string::npos);
     if (group.empty()) continue;
     const std::string last(verb->name.substr(group.size() + 1));

@@ -24,6 +24,7 @@ class Scene {
           "#!/bin/sh\ncase \"$*\" in\n"
           "'profile ls --names') echo python; echo pypy; echo node ;;\n"
           "'profile schema --keys') echo limits.memory; echo limits.pids ;;\n"
+          "'image ls -q') echo debian:12; echo debian:13; echo h:5/tools; echo alpine ;;\n"
           "'session ls -q') echo web; echo wide; echo dev ;;\n"
           "'session logs --names web') echo 1; echo 12; echo db ;;\n"
           "'session checkpoints -q web') echo clean; echo later ;;\n"
@@ -85,6 +86,14 @@ TEST_CASE("completions in bash: verbs, flags, profiles, keys, files, and the pro
       {"sbx session start -p pyp", "pypy\n"},
       {"sbx session restore web cl", "clean\n"},
       {"sbx help session st", "start\nstats\nstop\n"},
+      {"sbx im", "image\n"},
+      {"sbx image im", "import\n"},
+      {"sbx image rm al", "alpine\n"},
+      {"sbx image rm alpine debian : 1", "12\n13\n"},
+      {"sbx image rm debian :", "12\n13\n"},
+      {"sbx image show h : 5", "5/tools\n"},
+      {"sbx image import jo", "job.py\n"},
+      {"sbx image pull --tls-verify = f", "false\n"},
       {"sbx profile ex", "explain\n"},
       {"sbx profile explain n", "node\n"},
       {"sbx run --mem", "--memory\n"},
@@ -125,6 +134,8 @@ TEST_CASE("completions in fish: verbs, flags, profiles, keys, files, and the pro
       {"sbx session logs dev 1", ""},
       {"sbx session kill web -s KI", "KILL\n"},
       {"sbx session exec web --no", "--no-start\n"},
+      {"sbx image rm deb", "debian:12\ndebian:13\n"},
+      {"sbx image pull --tls-verify=f", "--tls-verify=false\n"},
       {"sbx profile ex", "explain\n"},
       {"sbx run --mem", "--memory\n"},
       {"sbx run -p pyp", "pypy\n"},
@@ -164,6 +175,7 @@ TEST_CASE("completions in zsh: verbs, profiles, files, and the program's own wor
       {"sbx profile ex", "explain"},
       {"sbx run -p nod", "node"},
       {"sbx session show we", "web"},
+      {"sbx image show alp", "alpine"},
       {"sbx session logs web d", "db"},
       {"sbx session exec web -- cat jo", "job.py"},
       {"sbx run --profile=nod", "node"},

@@ -28,7 +28,8 @@ TEST_CASE("variables: one like none of ours is told without a proposal, its valu
 }
 
 TEST_CASE("variables: every one of the profile keys, and the fixed ones, are known") {
-  std::vector<std::string> lines{"SBX_PROFILE=x", "SBX_LOG_LEVEL=x", "SBX_STATE_DIR=/x"};
+  std::vector<std::string> lines{
+      "SBX_PROFILE=x", "SBX_LOG_LEVEL=x", "SBX_STATE_DIR=/x", "SBX_STATE_BUDGET=1G"};
   for (const auto& key : sbx::profile::key_infos()) {
     if (!key.env.empty()) lines.push_back(std::string(key.env) + "=x");
   }

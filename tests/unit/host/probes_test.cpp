@@ -194,4 +194,18 @@ TEST_CASE("probes: the AppArmor profile names the binary, whatever its path") {
   CHECK(has(apparmor_profile("/a b/{x}*\"/sbx"), "\"/a b/\\{x\\}\\*\\\"/sbx\""));
 }
 
+TEST_CASE("probes: what images need is found, or said with the package that has it") {
+  CHECK(check_images(DoctorContext()).tried.find("65,536") != std::string::npos);
+  const FakeHost host;
+  const DoctorContext context = context_of(host);
+  CHECK(check_skopeo(context).verdict == Verdict::kNo);
+  CHECK(has(check_skopeo(context).fix, "apt-get install skopeo"));
+  CHECK(has(check_mmdebstrap(context).fix, "apt-get install mmdebstrap"));
+  CHECK(check_image_files(context).verdict == Verdict::kNo);
+  host.file("/usr/sbin/mke2fs", "", 0755);
+  CHECK(check_image_files(context).verdict == Verdict::kWarn);
+  host.file("/usr/sbin/mkfs.erofs", "", 0755);
+  CHECK(check_image_files(context).verdict == Verdict::kOk);
+}
+
 }  // namespace sbx::host

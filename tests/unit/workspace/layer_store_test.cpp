@@ -1,7 +1,9 @@
 // Tests of the layer store: making, measuring, sweeping.
 #include "core/workspace/layer_store.h"
 
+#include <fcntl.h>
 #include <sys/file.h>
+#include <sys/mount.h>
 
 #include <cstddef>
 #include <string>
@@ -10,6 +12,7 @@
 
 #include "core/workspace/beneath.h"
 
+#include "tests/support/skip.h"
 #include "tests/unit/workspace/place.h"
 
 namespace sbx::workspace {
@@ -140,6 +143,39 @@ TEST_CASE("layer store: disk use counts blocks, and a file of two names once") {
   CHECK(use.value().files == 1);
   CHECK(use.value().bytes.v >= empty.value().bytes.v + 1'000'000);
   CHECK(use.value().bytes.v < empty.value().bytes.v + 2'000'000);
+}
+
+TEST_CASE("layer store: the sweep spares a layer that somebody holds, as long as they do") {
+  const Place place;
+  const std::string id = place.layer();
+  auto held = sys::open(place.path() + "/" + id, O_RDONLY | O_DIRECTORY);
+  REQUIRE(held.ok());
+  REQUIRE(::flock(held.value().get(), LOCK_SH) == 0);
+  CHECK(stale_layers(place.fd(), {}, Millis{0}).value().empty());
+  CHECK(!remove_layer(place.fd(), id).value());
+  CHECK(exists(place.root(id)));
+  held.value().reset();
+  CHECK(stale_layers(place.fd(), {}, Millis{0}).value().size() == 1);
+  CHECK(remove_layer(place.fd(), id).value());
+  CHECK(!exists(place.path() + "/" + id));
+  CHECK(remove_layer(place.fd(), id).value());  // gone already
+}
+
+TEST_CASE("layer store: a layer that is removed in part has lost its name") {
+  SKIP_UNLESS("root");
+  const Place place;
+  const std::string id = place.layer();
+  // What cannot be removed, even by root, stays; but not under the name of a whole layer.
+  const std::string busy = place.at(id, "busy");
+  make_dir(busy);
+  REQUIRE(::mount("none", busy.c_str(), "tmpfs", 0, nullptr) == 0);
+  CHECK(!remove_layer(place.fd(), id).ok());
+  CHECK(!exists(place.path() + "/" + id));
+  const auto left = stale_layers(place.fd(), {}, Millis{0});
+  REQUIRE(left.ok());
+  REQUIRE(left.value().size() == 1);
+  REQUIRE(::umount((place.path() + "/" + left.value()[0].name + "/fs/root/busy").c_str()) == 0);
+  CHECK(remove_layer(place.fd(), left.value()[0].name).value());
 }
 
 }  // namespace sbx::workspace
