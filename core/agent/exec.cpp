@@ -367,6 +367,18 @@ std::string describe(const ExecReport& report, const Starting& starting, const s
   return "exec";
 }
 
+/// A program of another user may open its streams again (/dev/stdout) only when they are its own. A
+/// supervisor that is no root cannot see to that.
+void give_pipes(std::span<const UniqueFd> stdio, const PayloadRules& rules) {
+  if (!rules.is_changing_ids || rules.uid == 0) return;
+  for (const UniqueFd& stream : stdio) {
+    struct stat info {};
+    const bool is_ours = ::fstat(stream.get(), &info) == 0 && S_ISFIFO(info.st_mode) &&
+                         info.st_uid == 0;
+    if (is_ours) (void)!::fchown(stream.get(), rules.uid, rules.gid);
+  }
+}
+
 }  // namespace
 
 Result<Starting> start_exec(const ipc::Exec& request,
@@ -384,6 +396,7 @@ Result<Starting> start_exec(const ipc::Exec& request,
     plan.has_terminal = true;
   } else {
     if (stdio.size() != 3) return Error(Errc::kProtocol, "exec without its three descriptors");
+    give_pipes(stdio, rules);
     for (size_t i = 0; i < 3; ++i) {
       plan.stdio[i] = stdio[i].get();
     }
