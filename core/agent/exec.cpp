@@ -373,8 +373,8 @@ void give_pipes(std::span<const UniqueFd> stdio, const PayloadRules& rules) {
   if (!rules.is_changing_ids || rules.uid == 0) return;
   for (const UniqueFd& stream : stdio) {
     struct stat info {};
-    const bool is_ours = ::fstat(stream.get(), &info) == 0 && S_ISFIFO(info.st_mode) &&
-                         info.st_uid == 0;
+    const bool is_ours =
+        ::fstat(stream.get(), &info) == 0 && S_ISFIFO(info.st_mode) && info.st_uid == 0;
     if (is_ours) (void)!::fchown(stream.get(), rules.uid, rules.gid);
   }
 }

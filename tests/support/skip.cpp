@@ -51,7 +51,7 @@ struct Row {
   Probe probe;
 };
 
-constexpr std::array<Row, 47> kProbes{{
+constexpr std::array<Row, 48> kProbes{{
     {"root", [] { return ::geteuid() == 0; }},
     {"user", [] { return test_user().uid != 0; }},
     {"second-user", [] { return ::geteuid() == 0 && other_user().uid != 0; }},
@@ -108,6 +108,7 @@ constexpr std::array<Row, 47> kProbes{{
     {"buildah", [] { return runnable("/usr/bin/buildah"); }},
     {"mmdebstrap", [] { return runnable("/usr/bin/mmdebstrap"); }},
     {"erofs", [] { return runnable("/usr/bin/mkfs.erofs"); }},
+    {"busybox", [] { return runnable("/bin/busybox"); }},
     {"pip", [] { return runnable("/usr/bin/pip3"); }},
     {"npm", [] { return runnable("/usr/bin/npm"); }},
 }};
