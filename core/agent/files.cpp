@@ -2,6 +2,7 @@
 #include "core/agent/files.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/openat2.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -77,7 +78,10 @@ Status become_payload(const PayloadRules& rules) {
     SBX_TRY(failed("take the program's user id",
                    confine::become_user_in_child(rules.uid, rules.gid, true, rules.groups)));
   }
-  SBX_TRY(failed("drop capabilities", confine::drop_all_caps_in_child(0)));
+  // Root inside reaches files of all users there, as its programs do.
+  constexpr confine::CapMask kFiles = confine::CapMask{1} << CAP_DAC_OVERRIDE;
+  const confine::CapMask kept = rules.uid == 0 ? rules.root_capabilities & kFiles : 0;
+  SBX_TRY(failed("drop capabilities", confine::drop_all_caps_in_child(kept)));
   SBX_TRY(sys::prctl("set no_new_privs", PR_SET_NO_NEW_PRIVS, 1));
   // A change of ids may have made this image of sbx dumpable again (fs.suid_dumpable).
   SBX_TRY(sys::prctl("make the worker undumpable", PR_SET_DUMPABLE, 0));

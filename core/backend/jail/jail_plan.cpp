@@ -15,12 +15,10 @@
 
 #include "core/backend/jail/assemble.h"
 #include "core/backend/jail/base_plan.h"
-#include "core/backend/jail/layered_plan.h"
+#include "core/backend/jail/planner.h"
 #include "core/base/text.h"
 #include "core/confine/caps.h"
-#include "core/confine/disk_plan.h"
 #include "core/confine/idmap.h"
-#include "core/confine/limit_plan.h"
 
 namespace sbx::jail {
 
@@ -49,50 +47,7 @@ bool is_reserved_of_host(std::string_view target) {
   return std::find(kReservedOfHost.begin(), kReservedOfHost.end(), target) != kReservedOfHost.end();
 }
 
-/// Makes the plan of one request.
-class Planner {
- public:
-  Planner(const backend::LaunchRequest& request, const JailFacts& facts)
-      : request_(request),
-        profile_(*request.profile),
-        facts_(facts),
-        job_owner_(owner_of(request, facts.basics)),
-        builder_(job_owner_) {}
-
-  Result<JailPlan> make();
-
- private:
-  void decide_base();
-  bool is_changing_root() const;
-  void add_scratch();
-  Status add_source(Bind bind, bool is_input);
-  Status add_inputs();
-  Status add_mounts();
-  void add_workdir();
-  Status add_cgroup_view();
-  void freeze_proc();
-  Status check_root() const;
-  Status add_overlay(const profile::Mount& mount, const std::string& target, bool is_dir);
-  Status add_layers();
-  bool is_disk_wished() const;
-  Status decide_limits();
-  Status decide_disk();
-  Status decide_rules();
-  Status add_root();
-  void add_volumes();
-  bool is_image() const { return request_.image.has_value(); }
-  /// The inside id that owns what the job owns, as steps have it.
-  static int32_t owner_of(const backend::LaunchRequest& request, const JailBasics& basics);
-
-  const backend::LaunchRequest& request_;
-  const profile::Profile& profile_;
-  const JailFacts& facts_;
-  int32_t job_owner_;
-  TreeBuilder builder_;
-  size_t base_size_ = 0;
-  confine::DiskPlan disk_;
-  JailPlan plan_;
-};
+}  // namespace
 
 void Planner::add_scratch() {
   confine::Scratch scratch;
@@ -217,48 +172,6 @@ void Planner::add_volumes() {
   }
 }
 
-/// Runtimes size their heaps and pools by what they read here (JVM, Node, Go). Costs some mounts
-/// and groups, so only where somebody asked for a limit or the profile says so. Not where the job
-/// could make it writable: then its owner could lift its limits.
-Status Planner::add_cgroup_view() {
-  const bool is_wanted = profile_.limits.visible || profile_.is_explicit("limits.memory") ||
-                         profile_.is_explicit("limits.cpus");
-  // Those that root has in an image are of no use for it: the view is a mount.
-  const bool has_asked = plan_.rules.capabilities != 0 && !is_image();
-  if (!is_wanted || profile_.nesting || has_asked) return {};
-  if (!plan_.cgroup.memory.has_value() && !plan_.cgroup.cpu_millis.has_value()) return {};
-  const confine::CgroupLayout& layout = facts_.cgroups;
-  if (layout.memory.version == confine::CgroupVersion::kV2 ||
-      layout.cpu.version == confine::CgroupVersion::kV2) {
-    builder_.add(confine::ShowCgroup{"/sys/fs/cgroup"});
-    return {};
-  }
-  plan_.cgroup.view = true;
-  struct View {
-    const confine::ControllerPlace* place;
-    bool is_made;
-    const char* path;
-  };
-  std::vector<std::string> seen;  // cpu and cpuacct are one hierarchy on many hosts
-  for (const View& view :
-       {View{&layout.memory, plan_.cgroup.memory.has_value(), "/sys/fs/cgroup/memory"},
-        View{&layout.cpu, true, "/sys/fs/cgroup/cpu"},
-        View{&layout.accounting, true, "/sys/fs/cgroup/cpuacct"},
-        View{&layout.cpuset, true, "/sys/fs/cgroup/cpuset"}}) {
-    const std::string& dir = view.place->dir;
-    if (!view.is_made || view.place->version != confine::CgroupVersion::kV1) continue;
-    if (std::find(seen.begin(), seen.end(), dir) != seen.end()) continue;
-    seen.push_back(dir);
-    // v1 hierarchies have no view of a part: the group's own directory is bound, which a cgroup
-    // namespace shows under the same name in /proc/self/cgroup and mountinfo.
-    Bind bind;
-    bind.source = text::cat(dir, "/sbx-", request_.id);
-    bind.path = view.path;
-    SBX_TRY(builder_.add_bind(std::move(bind)));
-  }
-  return {};
-}
-
 void Planner::freeze_proc() {
   if (!profile_.nesting) builder_.add(confine::ForbidUserNamespaces{});
   for (const std::string_view path : kFrozen) {
@@ -269,159 +182,6 @@ void Planner::freeze_proc() {
   for (const std::string_view path : kFrozenForCapable) {
     builder_.add(confine::Freeze{std::string(path)});
   }
-}
-
-Status Planner::decide_limits() {
-  const profile::Limits& limits = profile_.limits;
-  confine::LimitWishes wishes;
-  wishes.memory = {limits.memory, profile_.is_explicit("limits.memory")};
-  wishes.pids = {limits.pids, profile_.is_explicit("limits.pids")};
-  wishes.cpu_millis = {limits.cpu_millis, profile_.is_explicit("limits.cpus")};
-  wishes.cpu_time = {limits.cpu_time, profile_.is_explicit("limits.cpu_time")};
-  wishes.open_files = limits.open_files;
-  wishes.best_effort = limits.best_effort;
-  wishes.nproc_is_per_userns = facts_.nproc_is_per_userns;
-  SBX_ASSIGN(confine::LimitPlan decided, confine::plan_limits(wishes, facts_.cgroups));
-  plan_.cgroup = std::move(decided.cgroup);
-  plan_.cgroup.id = request_.id;
-  if (request_.is_lasting) {
-    plan_.cgroup.accounting = facts_.cgroups.accounting.usable();
-    plan_.cgroup.freezer = facts_.cgroups.freezer.usable();
-    plan_.cgroup.counting = true;
-  }
-  plan_.cpu_time = decided.cpu_time;
-  plan_.cpu_millis = limits.cpu_millis;
-  plan_.expected = std::move(decided.expected);
-  plan_.warnings = std::move(decided.warnings);
-  plan_.rules.rlimits = confine::prepare_rlimits(decided.rlimits);
-  return decide_disk();
-}
-
-/// Whether somebody asked for a limit of the disk that must be held or refused.
-bool Planner::is_disk_wished() const {
-  const profile::Limits& limits = profile_.limits;
-  return !limits.best_effort &&
-         ((limits.disk.has_value() && profile_.is_explicit("limits.disk")) ||
-          (limits.inodes.has_value() && profile_.is_explicit("limits.inodes")));
-}
-
-Status Planner::decide_disk() {
-  const profile::Limits& limits = profile_.limits;
-  confine::DiskWishes wishes;
-  const bool is_kept = request_.root.has_value();
-  if (is_kept && is_disk_wished()) {
-    return Error(Errc::kUnsupported, "a limit of the disk cannot be held where the root is kept")
-        .with_hint("leave the limit out, or add --set limits.best_effort=true to go without");
-  }
-  wishes.disk = {limits.disk, !is_kept && profile_.is_explicit("limits.disk")};
-  wishes.inodes = {limits.inodes, !is_kept && profile_.is_explicit("limits.inodes")};
-  wishes.memory = limits.memory;
-  wishes.memory_total.v = facts_.memory_total;
-  wishes.best_effort = limits.best_effort;
-  wishes.has_images = facts_.images.is_able && !is_kept;
-  // Changes of an image could not be held to a limit on a tmpfs that keeps no attributes.
-  wishes.prefers_image =
-      is_image() && !is_kept && is_disk_wished() && !facts_.tmpfs_keeps_attributes;
-  wishes.no_images_cause = facts_.images.cause;
-  wishes.no_images_fix = facts_.images.fix;
-  SBX_ASSIGN(disk_, confine::plan_disk(wishes));
-  // Of a root that is kept only /tmp and /dev/shm are in there: no limit of the disk to speak of.
-  if (is_kept) disk_.expected.clear();
-  if (is_kept) disk_.warnings.clear();
-  plan_.expected.insert(plan_.expected.end(), disk_.expected.begin(), disk_.expected.end());
-  plan_.warnings.insert(plan_.warnings.end(), disk_.warnings.begin(), disk_.warnings.end());
-  if (disk_.place == confine::DiskPlace::kImage) {
-    plan_.image = confine::DiskImageRequest{request_.state_dir, disk_.size, disk_.inodes, 0};
-  }
-  return {};
-}
-
-Status Planner::check_root() const {
-  if (!request_.root.has_value()) return {};
-  if (!request_.inputs.empty()) {
-    return Error(Errc::kUsage, "inputs are of no use where /work is kept")
-        .with_hint("copy them in with sbx cp, or mount them with -v");
-  }
-  for (const backend::InputFile& file : request_.files) {
-    if (is_below(file.path, "/work")) {
-      return Error(Errc::kUsage, text::cat(file.path, " would be made where /work is kept"));
-    }
-  }
-  return {};
-}
-
-/// A host directory as the lowest layer, below what every layer of the root has of it.
-Status Planner::add_overlay(const profile::Mount& mount, const std::string& target, bool is_dir) {
-  if (!is_dir) {
-    return Error(Errc::kUsage,
-                 text::cat("mount ", mount.source, ": only directories can be mounted overlay"))
-        .with_hint("mount the directory that it is in, or use mode ro or rw");
-  }
-  confine::Overlay overlay;
-  overlay.path = target;
-  overlay.part = overlay_part(target);
-  overlay.lowers.push_back({static_cast<uint32_t>(plan_.staged.size()), {}});
-  if (request_.root.has_value()) {
-    for (size_t i = 0; i < facts_.layer_parts.size(); ++i) {
-      const std::vector<std::string>& parts = facts_.layer_parts[i];
-      if (std::find(parts.begin(), parts.end(), overlay.part) == parts.end()) continue;
-      overlay.lowers.push_back({static_cast<uint32_t>(i), text::cat("fs/", overlay.part)});
-    }
-    overlay.upper = static_cast<int32_t>(request_.root->lowers.size());
-  } else if (plan_.throwaway_at.has_value()) {
-    overlay.upper = static_cast<int32_t>(*plan_.throwaway_at);
-  }
-  plan_.upper_parts.push_back({overlay.part, mount.source});
-  plan_.staged.push_back({mount.source, mount.beneath, false});
-  builder_.add_overlay(std::move(overlay));
-  return {};
-}
-
-/// Layers are what is staged first. Where nothing is kept changes of overlays are in the scratch
-/// space, or where that cannot be in a layer of their own.
-Status Planner::add_layers() {
-  if (request_.root.has_value()) {
-    plan_.root = request_.root;
-    plan_.upper_parts.push_back({std::string(kRootPart), {}});
-    for (const std::string& lower : request_.root->lowers) {
-      plan_.staged.push_back({lower, {}, true});
-    }
-    plan_.root_upper = static_cast<int32_t>(plan_.staged.size());
-    plan_.staged.push_back({request_.root->upper, {}, true});
-    return {};
-  }
-  if (is_image()) {
-    plan_.root.emplace();
-    plan_.root->lowers = request_.image->layers;
-    for (const std::string& lower : request_.image->layers) {
-      plan_.staged.push_back({lower, {}, true});
-    }
-    plan_.base_at = plan_.staged.size();
-    plan_.root->lowers.emplace_back();
-    plan_.staged.push_back({{}, {}, true});
-  }
-  const std::vector<profile::Mount>& mounts = profile_.mounts;
-  const bool has_overlay = std::any_of(mounts.begin(), mounts.end(), [](const profile::Mount& m) {
-    return m.mode == profile::MountMode::kOverlay;
-  });
-  const bool needs_throwaway =
-      (has_overlay || is_image()) && !plan_.image.has_value() && !facts_.tmpfs_keeps_attributes;
-  if (!needs_throwaway) return {};
-  if (is_disk_wished()) {
-    return Error(Errc::kUnsupported,
-                 text::cat("a limit of the disk cannot be held with ",
-                           is_image() ? "an image" : "overlay mounts",
-                           ": files in memory keep no attributes of users"))
-        .with_hint(
-            "use Linux 6.6 or newer, leave the limit out, or add --set limits.best_effort=true");
-  }
-  plan_.throwaway_at = plan_.staged.size();
-  if (is_image()) {
-    plan_.root_upper = static_cast<int32_t>(plan_.staged.size());
-    plan_.upper_parts.push_back({std::string(kRootPart), {}});
-  }
-  plan_.staged.push_back({{}, {}, true});
-  return {};
 }
 
 /// Who programs are, and what they may.
@@ -490,8 +250,6 @@ Result<JailPlan> Planner::make() {
   assemble(plan_, builder_.take(), base_size_);
   return std::move(plan_);
 }
-
-}  // namespace
 
 bool is_using_landlock(const JailBasics& basics, const profile::Profile& profile) {
   return basics.landlock_abi >= 2 && !profile.nesting;
