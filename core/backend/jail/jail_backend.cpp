@@ -186,9 +186,8 @@ Result<std::string> jail_base_layer(const backend::LaunchRequest& request,
   backend::LaunchRequest as_base = request;
   as_base.root.emplace();  // what is made in the root does not depend on the layers
   SBX_ASSIGN(JailFacts facts, look(as_base));
-  const LayerOwners owners = layer_owners(facts.basics);
   SBX_ASSIGN(const JailPlan plan, make_plan(as_base, std::move(facts)));
-  return open_base_layer(layers_dir, plan.base_objects, owners);
+  return open_base_layer(layers_dir, plan.base_objects, layer_owners(plan.basics));
 }
 
 }  // namespace sbx::jail

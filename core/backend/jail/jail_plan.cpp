@@ -261,8 +261,9 @@ InitMode init_mode(const JailBasics& basics, const profile::Profile& profile) {
 }
 
 LayerOwners layer_owners(const JailBasics& basics) {
+  if (basics.subids.has_value()) return {0, false, &*basics.subids};
   if (!basics.has_id_range()) return {};
-  return {confine::IdRange::kStorage, true};
+  return {confine::IdRange::kStorage, true, nullptr};
 }
 
 Result<JailPlan> make_plan(const backend::LaunchRequest& request, JailFacts facts) {

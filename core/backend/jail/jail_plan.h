@@ -124,7 +124,7 @@ struct JailPlan {
 /// kUsage for contradictory mounts, kUnsupported for limits that nothing here can hold.
 Result<JailPlan> make_plan(const backend::LaunchRequest& request, JailFacts facts);
 
-/// Whose ids are in layers.
+/// Whose ids are in layers; refers to `basics`.
 LayerOwners layer_owners(const JailBasics& basics);
 
 /// The whole plan in order, with the base steps for `tree`.

@@ -61,6 +61,15 @@ Status give_objects(int root, std::span<const confine::Step> objects, const Laye
   return {};
 }
 
+/// The same where only root of the user's ids can give them away.
+Status give_subids(int root,
+                   std::span<const confine::Step> objects,
+                   const confine::StorageIds& ids) {
+  return confine::run_as_storage_root(ids, "give the base layer its owners", [&] {
+    return give_objects(root, objects, {0, true, nullptr}).ok() ? 0 : 1;
+  });
+}
+
 /// The directory `name`, made when missing. One that another kind of thing stands for is refused.
 Result<UniqueFd> own_dir(int parent, const std::string& name, const LayerOwners& owners) {
   if (::mkdirat(parent, name.c_str(), kDirMode) != 0 && errno != EEXIST) {
@@ -79,6 +88,7 @@ Status make_base(int dir, std::span<const confine::Step> objects, const LayerOwn
   SBX_ASSIGN(const UniqueFd content, own_dir(dir, "fs", owners));
   SBX_ASSIGN(const UniqueFd root, own_dir(content.get(), std::string(kRootPart), owners));
   SBX_TRY(confine::make_objects(root.get(), without_owners(objects)));
+  if (owners.subids != nullptr) SBX_TRY(give_subids(root.get(), objects, *owners.subids));
   SBX_TRY(give_objects(root.get(), objects, owners));
   if (owners.has_range) SBX_TRY(sys::fchown(dir, owners.base, owners.base));
   return sys::fchmod(dir, kDirMode);
@@ -135,7 +145,7 @@ Result<std::string> open_base_layer(const std::string& layers_dir,
                                     const LayerOwners& owners) {
   Sha256 digest;
   digest.update(encode_steps(objects));
-  digest.update(text::cat(owners.base));
+  digest.update(text::cat(owners.base, owners.subids != nullptr ? " subids" : ""));
   const std::string name = text::cat("base-", digest.hex().substr(0, kDigits));
   SBX_ASSIGN(const UniqueFd parent, fs::open_dir(layers_dir));
   SBX_ASSIGN(const bool is_there, has_dir(parent.get(), name));

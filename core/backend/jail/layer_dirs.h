@@ -21,7 +21,9 @@ namespace sbx::jail {
 /// Who owns what is in layers, as ids of the host.
 struct LayerOwners {
   uint32_t base = 0;       ///< added to an inside id; 0 when there is one id only
-  bool has_range = false;  ///< false: everything is ours
+  bool has_range = false;  ///< false: everything is ours, or of `subids`
+  /// A user's: ours are 0, the others can be given by root of them only.
+  const confine::StorageIds* subids = nullptr;
 };
 
 /// The layer "base-<digest>" below `layers_dir` with exactly `objects` in its root; made when it is
