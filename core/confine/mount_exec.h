@@ -84,7 +84,7 @@ class MountExecutor {
   Result<UniqueFd> scratch_mount(const ScratchSpace& step) const;
   std::string led(const std::string& path) const;
   Result<UniqueFd> open_target(const std::string& path, int flags) const;
-  Status attach(int mount_fd, const std::string& path) const;
+  Status attach(int mount_fd, const std::string& named) const;
   Result<std::string> stage_throwaway(const std::string& name,
                                       const OverlayLayer& lowest,
                                       const std::string& part);

@@ -61,8 +61,8 @@ class ThrowawayLayer {
   const std::string& path() const { return dir_->path(); }
 
  private:
-  ThrowawayLayer(fs::TempDir dir, const std::optional<confine::StorageIds>& ids)
-      : dir_(std::make_unique<fs::TempDir>(std::move(dir))), ids_(ids) {}
+  ThrowawayLayer(fs::TempDir dir, std::optional<confine::StorageIds> ids)
+      : dir_(std::make_unique<fs::TempDir>(std::move(dir))), ids_(std::move(ids)) {}
   std::unique_ptr<fs::TempDir> dir_;
   std::optional<confine::StorageIds> ids_;
 };
