@@ -13,6 +13,7 @@
 #include "cli/argv.h"
 #include "cli/directories.h"
 #include "cli/output.h"
+#include "cli/packages.h"
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
@@ -210,6 +211,13 @@ Result<run::Options> common_options_of(const Invocation& given) {
   SBX_ASSIGN(Directories dirs, directories(State::kIfPossible));
   options.state_dir = std::move(dirs.state);
   options.private_dirs = std::move(dirs.all);
+  options.packages = given.all("package");
+  profile::LoadRequest load;
+  load.state_dir = options.state_dir;
+  load.private_dirs = options.private_dirs;
+  // A batch has lines of its own on the terminal.
+  const bool is_one = given.verb().name == "run" && !given.has("quiet");
+  options.add_packages = packages_hook(load, is_one ? Talk::kYes : Talk::kNo);
   if (!given.has("quiet")) options.warn = print_warning;
   return options;
 }

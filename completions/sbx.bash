@@ -10,13 +10,13 @@ _sbx_profile_verbs='ls show check explain schema trust --help'
 
 # verb: run
 _sbx_run='-p --profile -c --code --image --entrypoint --isolation --set --allow-outside -i --in -o --out --require
-  -v --mount -e --env -w --workdir -t --tty --stdin -m --memory --pids --disk --inodes --cpus --timeout
+  -v --mount -P --package -e --env -w --workdir -t --tty --stdin -m --memory --pids --disk --inodes --cpus --timeout
   --cpu-time --output-limit --open-files --lock --on-overlap --deadline --retry --record --keep
   --json --status-fd -q --quiet --log-level --dry-run -h --help'
 # verb: batch
 _sbx_batch='-j --jobs --results --resume --fail-fast --memory-total -q --quiet --log-level
-  -p --profile --image --entrypoint --isolation --set --allow-outside -i --in -o --out --require -v --mount -e --env
-  -w --workdir -m --memory --pids --disk --inodes --cpus --timeout --cpu-time
+  -p --profile --image --entrypoint --isolation --set --allow-outside -i --in -o --out --require -v --mount
+  -P --package -e --env -w --workdir -m --memory --pids --disk --inodes --cpus --timeout --cpu-time
   --output-limit --open-files -h --help'
 # verb: session logs
 _sbx_session_logs='-f --follow --since --stream --names --json -h --help'
@@ -29,8 +29,8 @@ _sbx_session_apply='--dry-run --force -h --help'
 # verb: session export
 _sbx_session_export='-o --output --path -h --help'
 # verb: session start
-_sbx_session_start='-p --profile --image --isolation --label -e --env -w --workdir -v --mount --set
-  --allow-outside -m --memory --pids --disk --cpus --output-limit --open-files --json -q --quiet
+_sbx_session_start='-p --profile --image --isolation --label -e --env -w --workdir -v --mount
+  -P --package --set --allow-outside -m --memory --pids --disk --cpus --output-limit --open-files --json -q --quiet
   -h --help'
 # verb: session cp
 _sbx_session_cp='--resume -q --quiet --no-start --json -h --help'
@@ -113,6 +113,7 @@ _sbx_version='--json -h --help'
 _sbx_takes_value() {
   case $1 in
     -p | --profile | -c | --code | --isolation | --set | -i | --in | -o | --out | --require) ;;
+    -P | --package) ;;
     -v | --mount | -e | --env | -w | --workdir | -m | --memory | --pids | --disk | --cpus) ;;
     --timeout | --inodes | --cpu-time | --output-limit | --open-files | --status-fd | --log-level) ;;
     --lock | --on-overlap | --deadline | --retry | --keep | --image | --entrypoint) ;;

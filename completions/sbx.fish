@@ -29,7 +29,7 @@ function __sbx_has_program
             continue
         end
         switch $word
-            case -p --profile -c --code --isolation --set -i --in -o --out --require -v --mount -e --env \
+            case -p --profile -c --code --isolation --set -i --in -o --out --require -v --mount -P --package -e --env \
                     -w --workdir -m --memory --pids --disk --inodes --cpus --timeout --cpu-time --output-limit \
                     --open-files --status-fd --log-level --lock --on-overlap --deadline --retry --keep \
                     --image --entrypoint
@@ -161,6 +161,7 @@ complete -c sbx -n __sbx_run -s i -l in -r -F -d 'Show a file or directory in /w
 complete -c sbx -n __sbx_run -s o -l out -r -F -d 'Bring out what appears in /work'
 complete -c sbx -n __sbx_run -l require -x -d 'Fail unless a file matches'
 complete -c sbx -n __sbx_run -s v -l mount -r -F -d 'Show a path of the host'
+complete -c sbx -n __sbx_run -s P -l package -x -d 'Add a package'
 complete -c sbx -n __sbx_run -s e -l env -x -a '(set -xn)' -d 'Set a variable'
 complete -c sbx -n __sbx_run -s w -l workdir -x -d 'Start in this directory'
 complete -c sbx -n __sbx_run -s t -l tty -d 'Give the program a terminal'
@@ -205,6 +206,7 @@ complete -c sbx -n '__sbx_at batch' -s i -l in -r -F -d 'Show a file or director
 complete -c sbx -n '__sbx_at batch' -s o -l out -r -F -d 'Bring out what appears in /work'
 complete -c sbx -n '__sbx_at batch' -l require -x -d 'Fail a job unless a file matches'
 complete -c sbx -n '__sbx_at batch' -s v -l mount -r -F -d 'Show a path of the host'
+complete -c sbx -n '__sbx_at batch' -s P -l package -x -d 'Add a package'
 complete -c sbx -n '__sbx_at batch' -s e -l env -x -a '(set -xn)' -d 'Set a variable'
 complete -c sbx -n '__sbx_at batch' -s w -l workdir -x -d 'Start in this directory'
 complete -c sbx -n '__sbx_at batch' -s m -l memory -x -a $sizes -d Memory
@@ -264,6 +266,7 @@ complete -c sbx -n '__sbx_at session start' -l label -x -d 'A label KEY=VALUE'
 complete -c sbx -n '__sbx_at session start' -s e -l env -x -a '(set -xn)' -d 'Set a variable'
 complete -c sbx -n '__sbx_at session start' -s w -l workdir -x -d 'Programs start in this directory'
 complete -c sbx -n '__sbx_at session start' -s v -l mount -r -F -d 'Show a path of the host'
+complete -c sbx -n '__sbx_at session start' -s P -l package -x -d 'Add a package'
 complete -c sbx -n '__sbx_at session start' -l set -x -a '(__sbx_keys)' -d 'Set a key of the profile'
 complete -c sbx -n '__sbx_at session start' -l allow-outside -d 'Let a project profile reach outside its directory'
 complete -c sbx -n '__sbx_at session start' -s m -l memory -x -a $sizes -d 'Memory'

@@ -138,6 +138,13 @@ constexpr std::array kFlags = {
          kJobs,
          Repeat::kAll,
          Complete::kFile},
+    Flag{'P',
+         "package",
+         "SPEC",
+         "Add a package: numpy==1.26.4 with a Python profile, left-pad@1.3.0 with a Node.js one, "
+         "pip:SPEC or npm:SPEC with any; repeatable",
+         kJobs,
+         Repeat::kAll},
     Flag{'e',
          "env",
          "NAME[=VALUE]",

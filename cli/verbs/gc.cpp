@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@
 #include "core/base/text.h"
 #include "core/base/units.h"
 #include "core/host/paths.h"
+#include "core/packages/store.h"
+#include "core/profile/saved.h"
 #include "core/session/garbage.h"
 #include "core/session/store.h"
 
@@ -29,8 +32,8 @@ constexpr std::string_view kDetails =
     "Removes what an sbx left that was killed, or whose machine stopped: control groups with what "
     "is still in them, temporary files and directories, sockets, what is half made or half removed "
     "of sessions, sessions past their session.ttl, layers that no session and no image has, "
-    "downloads "
-    "that were cut short. What belongs to a living sbx is "
+    "downloads that were cut short, packages that nobody used for 30 days. What belongs to a "
+    "living sbx is "
     "never touched, records and artifacts of runs neither. Other verbs do the urgent part of it by "
     "themselves.\n\n"
     "The exit status is 0 when nothing is left, 1 when something could not be removed.";
@@ -67,6 +70,29 @@ void collect_sessions(const run::GcContext& context, Gc how, std::vector<GcEntry
   const auto store = session::Store::open(context.state_dir);
   if (!store.ok()) return;
   const std::vector<GcEntry> more = session::collect_garbage(store.value(), how);
+  entries.insert(entries.end(), more.begin(), more.end());
+}
+
+/// What nobody used for long of the packages that were added to sandboxes. Where a session's record
+/// cannot be read nothing is known of what it has.
+void collect_packages(const run::GcContext& context, Gc how, std::vector<GcEntry>& entries) {
+  if (context.state_dir.empty()) return;
+  std::set<std::string> used;
+  const std::string sessions = context.state_dir + "/sessions";
+  if (::access(sessions.c_str(), F_OK) == 0) {
+    const auto store = session::Store::open(context.state_dir);
+    if (!store.ok()) return;
+    const auto all = store.value().list();
+    if (!all.ok()) return;
+    for (const session::Listing& each : all.value()) {
+      const auto profile = profile::restore(each.record.saved_profile);
+      if (!each.problem.empty() || !profile.ok()) return;
+      for (const profile::Mount& mount : profile.value().mounts) {
+        used.insert(packages::set_of_mount(context.state_dir, mount.source));
+      }
+    }
+  }
+  const std::vector<GcEntry> more = packages::collect_garbage(context.state_dir, used, how);
   entries.insert(entries.end(), more.begin(), more.end());
 }
 
@@ -142,6 +168,7 @@ int collect_garbage(const Invocation& invocation) {
   const run::GcContext context = context_of(problem);
   std::vector<GcEntry> entries = run::collect_garbage(context, how);
   collect_sessions(context, how, entries);
+  collect_packages(context, how, entries);
   const bool json = invocation.has("json");
   if (!json && !problem.empty()) {
     print_warning(text::cat("files of the state directory were left out: ", problem));

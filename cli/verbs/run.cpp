@@ -125,6 +125,13 @@ constexpr std::array kFlags = {
          kFiles,
          Repeat::kAll,
          Complete::kFile},
+    Flag{'P',
+         "package",
+         "SPEC",
+         "Add a package: numpy==1.26.4 with a Python profile, left-pad@1.3.0 with a Node.js one, "
+         "pip:SPEC or npm:SPEC with any; repeatable",
+         kFiles,
+         Repeat::kAll},
 
     Flag{'e',
          "env",
@@ -197,6 +204,8 @@ constexpr std::array kExamples = {
     Example{"sbx run --json -c 'print(1)' | jq -r .cause", "for programs: how it ended"},
     Example{"sbx run --lock daily --deadline 1h --keep 30 -o 'reports/%Y-%m-%d' report.py",
             "for cron: one at a time, the last 30 kept (in a crontab write \\%)"},
+    Example{"sbx run -P numpy==1.26.4 --set packages.source=wheels plot.py",
+            "with a package out of a directory of wheels"},
     Example{"sbx run -p node --dry-run app.js", "what would be done"},
 };
 
@@ -259,11 +268,18 @@ std::shared_ptr<backend::HeadStart> begin(std::span<const std::string> words) {
   const bool has_image = std::ranges::any_of(
       words, [](const std::string& word) { return word.starts_with("--image"); });
   if (has_image || profile::process_env("SBX_IMAGE").has_value()) return nullptr;
-  // Only a guess: with a wrong one the sandbox is begun once more, 1 ms later.
+  // Only guesses: with a wrong one the sandbox is begun once more, 1 ms later.
   const bool has_mounts = std::ranges::any_of(words, [](const std::string& word) {
     return word.starts_with("-v") || word.starts_with("--mount");
   });
-  return run::begin(has_mounts);
+  // Packages of Python have a place in every root, those of Node.js make one.
+  const bool has_packages = std::ranges::any_of(words, [](const std::string& word) {
+    return word.starts_with("-P") || word.starts_with("--package");
+  });
+  const bool is_node = std::ranges::any_of(words, [](const std::string& word) {
+    return word == "node" || word.ends_with("js") || word.find("npm:") != std::string::npos;
+  });
+  return run::begin(has_mounts || (has_packages && is_node));
 }
 
 int refuse_given(const Invocation& given, const Error& error) {

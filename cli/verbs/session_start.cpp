@@ -5,6 +5,7 @@
 
 #include "cli/directories.h"
 #include "cli/output.h"
+#include "cli/packages.h"
 #include "cli/run_options.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
@@ -66,6 +67,13 @@ constexpr std::array kFlags = {
          kWhat,
          Repeat::kAll,
          Complete::kFile},
+    Flag{'P',
+         "package",
+         "SPEC",
+         "Add a package: numpy==1.26.4 with a Python profile, left-pad@1.3.0 with a Node.js one, "
+         "pip:SPEC or npm:SPEC with any; repeatable",
+         kWhat,
+         Repeat::kAll},
     Flag{'\0',
          "set",
          "KEY=VALUE",
@@ -118,6 +126,8 @@ Result<session::NewSession> wanted_of(const Invocation& given, const Directories
   wanted.profile.fallback = "agent";
   if (const std::string* profile = given.last("profile")) wanted.profile.name_or_path = *profile;
   SBX_ASSIGN(wanted.profile.overrides, overrides_of(given));
+  wanted.packages = given.all("package");
+  wanted.add_packages = packages_hook(wanted.profile, given.has("quiet") ? Talk::kNo : Talk::kYes);
   wanted.profile.allow_outside = given.has("allow-outside");
   for (const std::string& label : given.all("label")) {
     SBX_ASSIGN(auto parsed, session::parse_label(label));

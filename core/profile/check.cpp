@@ -61,27 +61,44 @@ std::string without_links(const std::string& path) {
   return error ? path : real.string();
 }
 
+/// sbx's own directory that `path` shows or lies in; empty: none.
+std::string private_dir_of(const std::string& path, const std::vector<std::string>& private_dirs) {
+  const std::string source = without_links(path);
+  for (const std::string& dir : private_dirs) {
+    if (dir.empty()) continue;
+    const std::string own = without_links(dir);
+    if (is_within(source, own) || is_within(own, source)) return dir;
+  }
+  return {};
+}
+
 /// A sandbox that sees sbx's own state or sockets could act as its user.
 void check_private(const Profile& profile,
                    const std::vector<std::string>& private_dirs,
                    std::vector<Diagnostic>& found) {
   for (const Mount& mount : profile.mounts) {
-    const std::string source = without_links(mount.source);
-    for (const std::string& dir : private_dirs) {
-      if (dir.empty()) continue;
-      const std::string own = without_links(dir);
-      if (!is_within(source, own) && !is_within(own, source)) continue;
-      found.push_back(at_origin(profile,
-                                text::cat("mounts.", mount.target),
-                                text::cat('\'',
-                                          text::escape(mount.source),
-                                          "' would show sbx's own directory ",
-                                          text::escape(dir),
-                                          " inside: mount only the directories below it that are "
-                                          "needed")));
-      break;
-    }
+    const std::string own = private_dir_of(mount.source, private_dirs);
+    if (own.empty()) continue;
+    found.push_back(at_origin(profile,
+                              text::cat("mounts.", mount.target),
+                              text::cat('\'',
+                                        text::escape(mount.source),
+                                        "' would show sbx's own directory ",
+                                        text::escape(own),
+                                        " inside: mount only the directories below it that are "
+                                        "needed")));
   }
+  const std::string& source = profile.packages.source.path;
+  if (source.empty()) return;
+  const std::string own = private_dir_of(source, private_dirs);
+  if (own.empty()) return;
+  found.push_back(at_origin(profile,
+                            "packages.source",
+                            text::cat("packages.source: '",
+                                      text::escape(source),
+                                      "' would show sbx's own directory ",
+                                      text::escape(own),
+                                      " to what is installed: take a directory of its own")));
 }
 
 /// The host's /proc shows its processes; where a sandbox is being built, it is already another one.

@@ -104,6 +104,7 @@ struct ToJson {
   Json operator()(const std::string& text) const { return text; }
   Json operator()(bool flag) const { return flag; }
   Json operator()(const HostTool& tool) const { return tool.path; }
+  Json operator()(const HostPath& path) const { return path.path; }
   Json operator()(Isolation isolation) const { return name(isolation); }
   Json operator()(std::uint64_t count) const { return count; }
   Json operator()(std::uint32_t millis) const { return static_cast<double>(millis) / 1000; }

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "core/base/text.h"
+#include "core/profile/package_rules.h"
 #include "core/profile/rules.h"
 
 namespace sbx::profile {
@@ -205,6 +206,46 @@ const std::array kTable{
         "remove a session after so long without use",
         {},
         {1000, 3650 * kDay}},
+    Key{"packages.pip",
+        SBX_FIELD(std::vector<std::string>, packages.pip),
+        "Python packages to add, such as numpy==1.26.4",
+        {},
+        {},
+        pip_spec_complaint,
+        "^[A-Za-z0-9]",
+        without_spaces},
+    Key{"packages.npm",
+        SBX_FIELD(std::vector<std::string>, packages.npm),
+        "Node.js packages to add, such as left-pad@1.3.0",
+        {},
+        {},
+        npm_spec_complaint,
+        "^[A-Za-z0-9@]"},
+    Key{"packages.allow",
+        SBX_FIELD(std::vector<std::string>, packages.allow),
+        "patterns of the names that may be added, dependencies too; empty allows every name",
+        {},
+        {},
+        package_pattern_complaint,
+        "^[A-Za-z0-9@*]"},
+    Key{"packages.deny",
+        SBX_FIELD(std::vector<std::string>, packages.deny),
+        "patterns of names that are refused, whatever packages.allow says",
+        {},
+        {},
+        package_pattern_complaint,
+        "^[A-Za-z0-9@*]"},
+    Key{"packages.frozen",
+        SBX_FIELD(bool, packages.frozen),
+        "take exactly what packages.lock names and choose no version anew",
+        "SBX_PACKAGES_FROZEN"},
+    Key{"packages.lock",
+        SBX_FIELD(HostPath, packages.lock),
+        "the file with exact versions and digests; written when it is missing or out of date"},
+    Key{"packages.source",
+        SBX_FIELD(HostPath, packages.source),
+        "the directory of wheels and npm tarballs that packages are taken from",
+        "SBX_PACKAGES_SOURCE"},
     Key{"labels",
         SBX_FIELD(Labels, labels),
         "words on a session for people and programs to find it by",
@@ -215,19 +256,11 @@ const std::array kTable{
 };
 #undef SBX_FIELD
 
-constexpr std::array<std::string_view, 3> kGroups{"language", "limits", "session"};
+constexpr std::array<std::string_view, 4> kGroups{"language", "limits", "packages", "session"};
 
 // Keys that the design knows and this version does not have: saying so beats "unknown key".
-constexpr std::array<std::string_view, 10> kLater{"root",
-                                                  "network",
-                                                  "net",
-                                                  "secrets",
-                                                  "packages",
-                                                  "hooks",
-                                                  "ports",
-                                                  "browser",
-                                                  "approvals",
-                                                  "kernel"};
+constexpr std::array<std::string_view, 9> kLater{
+    "root", "network", "net", "secrets", "hooks", "ports", "browser", "approvals", "kernel"};
 
 struct Synonym {
   std::string_view word;
@@ -255,6 +288,9 @@ constexpr std::array kSynonyms{
     Synonym{"label", "labels"},
     Synonym{"idle_timeout", "session.idle_pause"},
     Synonym{"time_to_live", "session.ttl"},
+    Synonym{"requirements", "packages.pip"},
+    Synonym{"dependencies", "packages.npm"},
+    Synonym{"wheels", "packages.source"},
 };
 
 /// "Open-Files" as "open_files".
@@ -300,6 +336,7 @@ struct TypeName {
   std::string_view operator()(Get<bool> /*get*/) const { return "boolean"; }
   std::string_view operator()(Get<Isolation> /*get*/) const { return "jail, vm or auto"; }
   std::string_view operator()(Get<HostTool> /*get*/) const { return "path"; }
+  std::string_view operator()(Get<HostPath> /*get*/) const { return "path"; }
   std::string_view operator()(Get<std::uint64_t> /*get*/) const { return "number"; }
   std::string_view operator()(Get<std::optional<std::uint64_t>> /*get*/) const {
     return "number or unlimited";

@@ -12,6 +12,7 @@ namespace {
 
 std::string_view example_below(std::string_view group) {
   if (group == "limits") return "memory: 512M";
+  if (group == "packages") return "pip: [numpy]";
   return group == "session" ? "ttl: 7d" : "main: main.py";
 }
 

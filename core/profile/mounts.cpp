@@ -163,4 +163,12 @@ Result<HostTool> make_tool(const std::string& path, const MountBase& base) {
   return tool;
 }
 
+Result<HostPath> make_host_path(const std::string& path, const MountBase& base) {
+  HostPath made;
+  SBX_ASSIGN(made.path, resolve_source(path, base));
+  SBX_ASSIGN(made.beneath, fence(path, made.path, base));
+  if (!made.beneath.empty()) SBX_TRY(check_beneath(made.path, made.beneath));
+  return made;
+}
+
 }  // namespace sbx::profile

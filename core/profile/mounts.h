@@ -33,4 +33,7 @@ Result<Mount> make_mount(const MountText& text, const MountBase& base);
 /// The path of a program of the host, fenced like a mount's source. It need not exist.
 Result<HostTool> make_tool(const std::string& path, const MountBase& base);
 
+/// The path of a file or directory for sbx itself, fenced like a mount's source. It need not exist.
+Result<HostPath> make_host_path(const std::string& path, const MountBase& base);
+
 }  // namespace sbx::profile

@@ -26,6 +26,12 @@ struct HostTool {
   std::string beneath;  // as Mount::beneath
 };
 
+/// A file or directory of the host that sbx itself reads or writes.
+struct HostPath {
+  std::string path;     // absolute, normalised; empty: none
+  std::string beneath;  // as Mount::beneath
+};
+
 /// How a profile runs code that comes as a file or as text.
 struct Language {
   std::vector<std::string> compile;      // argv of the compiler; empty: nothing to compile
@@ -100,6 +106,27 @@ struct SessionSettings {
   std::optional<Millis> ttl;         // removed after so long without use; nullopt: never
 };
 
+/// Packages that are added to what the root has. See core/packages.
+struct Packages {
+  std::vector<std::string> pip;    // "numpy==1.26.4"
+  std::vector<std::string> npm;    // "@types/node@^20"
+  std::vector<std::string> allow;  // patterns of names; empty: every name
+  std::vector<std::string> deny;   // patterns of names; wins over allow
+  bool frozen = false;             // nothing but what the lock file names
+  HostPath lock;                   // file with exact versions and digests
+  HostPath source;                 // directory of wheels and tarballs
+
+  bool any() const { return !pip.empty() || !npm.empty(); }
+};
+
+/// An item of a variable that is a list with colons, such as PATH.
+struct ListItem {
+  std::string variable;
+  std::string item;
+  bool is_first = false;  // before the items that are there, else behind them
+  bool operator==(const ListItem&) const = default;
+};
+
 using Labels = std::map<std::string, std::string, std::less<>>;
 
 struct Profile {
@@ -121,6 +148,9 @@ struct Profile {
   std::vector<Service> services;     // in order of first mention; names are unique
   SessionSettings session;
   Labels labels;
+  Packages packages;
+  /// No key: what comes with packages, put into the environment after everything else.
+  std::vector<ListItem> list_items;
 
   /// Where each value came from: key "limits.memory", "env.NAME", "mounts.TARGET",
   /// "services.NAME", "labels.NAME".
@@ -185,6 +215,16 @@ struct Diagnostic {
 /// Every mistake of the profile and of those that it extends, in the order of the file; empty when
 /// it is fine. An error only when there is nothing to check (no such profile, not readable).
 Result<std::vector<Diagnostic>> check(const LoadRequest& request);
+
+/// Names of packages that somebody allows and refuses.
+struct PackagePolicy {
+  std::vector<std::string> allow;  // as Packages::allow
+  std::vector<std::string> deny;
+  std::string where;  // the file, for messages
+};
+/// What the user's and the system's own base.yaml say of packages: it holds for every profile, a
+/// project's own too. An error when one of these files is there and has a mistake.
+Result<std::vector<PackagePolicy>> package_policies(const LoadRequest& request);
 
 /// The YAML text of a profile as it was written.
 Result<std::string> source_text(const LoadRequest& request);

@@ -51,6 +51,12 @@ Json put(Isolation isolation) {
 Json put(const HostTool& tool) {
   return {{"path", put(tool.path)}, {"beneath", put(tool.beneath)}};
 }
+Json put(const HostPath& path) {
+  return {{"path", put(path.path)}, {"beneath", put(path.beneath)}};
+}
+Json put(const ListItem& item) {
+  return {{"variable", put(item.variable)}, {"item", put(item.item)}, {"first", item.is_first}};
+}
 Json put(const EnvVar& variable) {
   return {{"name", put(variable.name)}, {"value", put(variable.value)}};
 }
@@ -153,6 +159,13 @@ bool take_member(const Json& json, const char* key, T& into) {
 bool take(const Json& json, HostTool& into) {
   return take_member(json, "path", into.path) && take_member(json, "beneath", into.beneath);
 }
+bool take(const Json& json, HostPath& into) {
+  return take_member(json, "path", into.path) && take_member(json, "beneath", into.beneath);
+}
+bool take(const Json& json, ListItem& into) {
+  return take_member(json, "variable", into.variable) && take_member(json, "item", into.item) &&
+         take_member(json, "first", into.is_first);
+}
 bool take(const Json& json, EnvVar& into) {
   return take_member(json, "name", into.name) && take_member(json, "value", into.value);
 }
@@ -251,6 +264,7 @@ std::string save(const Profile& profile) {
   const Json json{{"name", put(profile.name)},
                   {"file", put(profile.file)},
                   {"keys", keys},
+                  {"list_items", put(profile.list_items)},
                   {"origins", origins}};
   return json.dump();
 }
@@ -272,6 +286,9 @@ Result<Profile> restore(std::string_view text) {
     }
   }
   if (!take_origins(*origins, profile)) return rubbish("its origins");
+  // One that was saved before there were packages has none.
+  const Json* const items = member(json, "list_items");
+  if (items != nullptr && !take(*items, profile.list_items)) return rubbish("its list_items");
   return profile;
 }
 

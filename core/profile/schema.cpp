@@ -21,6 +21,7 @@ struct FieldSchema {
     return {{"enum", {name(Isolation::kJail), name(Isolation::kVm), name(Isolation::kAuto)}}};
   }
   Json operator()(Get<HostTool> /*get*/) const { return text(); }
+  Json operator()(Get<HostPath> /*get*/) const { return text(); }
   Json operator()(Get<std::uint64_t> /*get*/) const { return count(); }
   Json operator()(Get<std::optional<std::uint64_t>> /*get*/) const { return or_unlimited(count()); }
   Json operator()(Get<std::optional<Bytes>> /*get*/) const {
@@ -95,6 +96,7 @@ struct FieldSchema {
 
 std::string_view doc_of_group(std::string_view group) {
   if (group == "limits") return "what the sandbox may use up";
+  if (group == "packages") return "packages that are added to what the root has";
   return group == "session" ? "what a session does by itself" : "how code is run";
 }
 

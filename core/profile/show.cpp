@@ -14,6 +14,7 @@ struct ShowField {
   std::string operator()(bool flag) const { return flag ? "true" : "false"; }
   std::string operator()(Isolation isolation) const { return std::string(name(isolation)); }
   std::string operator()(const HostTool& tool) const { return tool.path; }
+  std::string operator()(const HostPath& path) const { return path.path; }
   std::string operator()(std::uint64_t count) const { return std::to_string(count); }
   std::string operator()(std::uint32_t millis) const { return show_cpus(millis); }
   std::string operator()(Bytes bytes) const { return to_string(bytes); }

@@ -113,6 +113,15 @@ struct Reader::ReadField {
     get(reader.profile_) = std::move(tool).value();
   }
 
+  void operator()(Get<HostPath> get) const {
+    if (!reader.wants_scalar(key, node, "a path")) return;
+    const Source& source = reader.source_;
+    Result<HostPath> path =
+        make_host_path(node.text, {source.base_dir, source.home, source.project});
+    if (!path.ok()) return reader.complain(node, key.path, path.error().message());
+    get(reader.profile_) = std::move(path).value();
+  }
+
   void operator()(Get<std::uint64_t> get) const {
     if (const std::optional<std::uint64_t> count = read_count("a number")) {
       get(reader.profile_) = *count;

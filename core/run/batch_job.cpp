@@ -33,7 +33,7 @@ struct Field {
   Kind kind;
 };
 
-constexpr std::array<Field, 14> kFields = {{
+constexpr std::array<Field, 15> kFields = {{
     {"id", Kind::kNumber},
     {"profile", Kind::kText},
     {"code", Kind::kText},
@@ -45,6 +45,7 @@ constexpr std::array<Field, 14> kFields = {{
     {"out", Kind::kText},
     {"require", Kind::kTexts},
     {"mount", Kind::kTexts},
+    {"package", Kind::kTexts},
     {"env", Kind::kPairs},
     {"set", Kind::kPairs},
     {"allow-outside", Kind::kSwitch},
@@ -77,7 +78,7 @@ Error usage(std::string message, std::string hint = {}) {
 struct Raw {
   std::optional<std::string> id, profile, code, file, input, out;
   std::optional<std::vector<std::string>> command, args;
-  std::vector<std::string> inputs, require, mounts, env_pass;
+  std::vector<std::string> inputs, require, packages, mounts, env_pass;
   std::vector<std::pair<std::string, std::string>> env, set;
   std::vector<Override> keys;
   bool allow_outside = false;
@@ -276,6 +277,8 @@ bool Reader::add_item(std::string value) {
     raw_.inputs.push_back(std::move(value));
   } else if (field_ == "require") {
     raw_.require.push_back(std::move(value));
+  } else if (field_ == "package") {
+    raw_.packages.push_back(std::move(value));
   } else {
     raw_.mounts.push_back(std::move(value));
   }
@@ -384,6 +387,7 @@ Result<BatchJob> parse_batch_job(std::string_view line, std::span<const KeyField
   job.allow_outside = raw.allow_outside;
   job.inputs = std::move(raw.inputs);
   job.require = std::move(raw.require);
+  job.packages = std::move(raw.packages);
   return job;
 }
 
@@ -400,6 +404,7 @@ Options batch_options(const Options& defaults, BatchJob job) {
   add(options.overrides, job.overrides);
   add(options.inputs, job.inputs);
   add(options.require, job.require);
+  add(options.packages, job.packages);
   options.capture = true;
   return options;
 }

@@ -32,6 +32,7 @@ struct BatchJob {
   bool allow_outside = false;
   std::vector<std::string> inputs;
   std::vector<std::string> require;
+  std::vector<std::string> packages;
   std::vector<profile::Override> overrides;  ///< in the order of the command line's
 };
 

@@ -47,9 +47,27 @@ struct RunHooks {
   std::function<Status(const OutPlace&)> on_place;
 };
 
+/// Where packages of Python are shown inside; every sandbox has the directory.
+inline constexpr std::string_view kPipPackagesPath = "/run/sbx/packages/pip";
+
+/// What -P and a profile's `packages` added to a sandbox.
+struct AddedPackages {
+  std::vector<std::string> pip;  ///< exactly: "numpy==1.26.4"
+  std::vector<std::string> npm;  ///< exactly: "left-pad@1.3.0"
+  std::vector<UniqueFd> held;    ///< nobody removes their files while these are open
+};
+
+/// Looks only: what is not there yet is neither made nor an error.
+enum class PackagesMode : bool { kMake, kLookOnly };
+/// Finds, or makes, what the profile's `packages` and `wanted` (-P SPEC, as given) ask for, and
+/// puts it into the profile's mounts and list_items. Blocks, long when it has to be made.
+using PackagesHook = std::function<Result<AddedPackages>(
+    profile::Profile& profile, const std::vector<std::string>& wanted, PackagesMode mode)>;
+
 struct Options {
   Program program;
   std::optional<std::string> profile;        ///< -p; absent: chosen from the program
+  std::optional<profile::Profile> ready;     ///< one that is at hand; then none is loaded
   std::vector<profile::Override> overrides;  ///< --memory, --set, -e, -v, -w, ... in order
   bool allow_outside = false;                ///< see profile::LoadRequest
   /// In front of a command that runs in an image, instead of the image's own; empty: nothing.
@@ -58,6 +76,8 @@ struct Options {
   std::optional<std::string> out;         ///< -o DIR or FILE.tar.gz|.zip|..., dates filled in
   std::string out_pattern;                ///< as given, when it holds a date pattern; else empty
   std::vector<std::string> require;       ///< --require GLOB, added to the profile's
+  std::vector<std::string> packages;      ///< -P SPEC
+  PackagesHook add_packages;              ///< empty: packages are refused
   bool tty = false;                       ///< -t
   bool want_stdin = false;                ///< --stdin
   bool capture = false;                   ///< --json: stdout and stderr go into the report

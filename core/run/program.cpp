@@ -229,6 +229,20 @@ class Variables {
     }
   }
 
+  /// One more item of a variable that is a list with colons.
+  void add(const profile::ListItem& item) {
+    const auto found = std::find_if(all_.begin(), all_.end(), [&](const profile::EnvVar& var) {
+      return var.name == item.variable;
+    });
+    if (found == all_.end() || found->value.empty()) {
+      set(item.variable, item.item);
+    } else if (item.is_first) {
+      found->value = text::cat(item.item, ':', found->value);
+    } else {
+      found->value = text::cat(found->value, ':', item.item);
+    }
+  }
+
   std::vector<std::string> lines() const {
     std::vector<std::string> lines;
     lines.reserve(all_.size());
@@ -290,6 +304,9 @@ std::vector<std::string> make_environment(const profile::Profile& profile,
     if (image == nullptr || profile.is_explicit("env." + var.name)) {
       variables.set(var.name, var.value);
     }
+  }
+  for (const profile::ListItem& each : profile.list_items) {
+    variables.add(each);
   }
   return variables.lines();
 }

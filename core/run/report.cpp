@@ -183,6 +183,9 @@ Json report_json(const Report& report, Extent extent) {
     object["stderr_bytes"] = report.err.bytes;
     object["truncated"] = report.out.truncated || report.err.truncated;
   }
+  if (!report.pip_packages.empty() || !report.npm_packages.empty()) {
+    object["packages"] = {{"pip", report.pip_packages}, {"npm", report.npm_packages}};
+  }
   if (extent != Extent::kStatus) put_artifacts(object, report, extent);
   object["usage"] = report.has_usage ? usage_json(report) : Json(nullptr);
   object["phases"] = {{"setup_s", rounded(report.phases.setup_s)},

@@ -71,7 +71,9 @@ struct Report {
   std::optional<Failure> failure;
   std::optional<Compile> compile;  ///< the program was started only if it did not fail
   Output out;
-  Output err;  ///< unused with a terminal: both streams are one then
+  Output err;                             ///< unused with a terminal: both streams are one then
+  std::vector<std::string> pip_packages;  ///< added ones, exactly: "numpy==1.26.4"
+  std::vector<std::string> npm_packages;  ///< "left-pad@1.3.0"
   std::vector<Artifact> artifacts;
   bool artifacts_complete = true;  ///< false: some were left out, see the warnings
   confine::Usage usage;

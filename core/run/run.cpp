@@ -54,6 +54,7 @@ struct Prepared {
   backend::Choice choice;
   std::unique_ptr<backend::Plan> plan;
   std::string id;
+  AddedPackages packages;
 
   bool wants_artifacts(const Options& options) const {
     return options.capture || sink.has_value() || !require.empty();
@@ -77,6 +78,10 @@ Error as_usage(Error error) {
   } while (false)
 
 Result<profile::Profile> read_profile(const Options& options, Script& script) {
+  if (options.ready.has_value()) {
+    SBX_ASSIGN(script, read_script(options, {}));
+    return *options.ready;
+  }
   profile::LoadRequest request;
   request.name_or_path = options.profile;
   request.overrides = options.overrides;
@@ -120,10 +125,12 @@ Result<Placed> load_profile(const Options& options, Prepared& prepared) {
   return placed;
 }
 
-/// The plot back end: every sandbox has it, so that they all can begin alike; the profile points
-/// python to it.
-backend::InputFile own_file() {
-  return {std::string(kPythonHookPath), std::string(python_hook())};
+/// Every sandbox has them, so that they all can begin alike: the plot back end, which the profile
+/// points python to, and with a file the place where Python packages are mounted.
+std::vector<backend::InputFile> own_files() {
+  return {
+      {std::string(kPythonHookPath), std::string(python_hook())},
+      {text::cat(kPipPackagesPath, "/README"), "Here are the packages that are added with -P.\n"}};
 }
 
 std::vector<std::string> environment_of(const Options& options, const Prepared& prepared) {
@@ -164,7 +171,16 @@ JobRequest job_request(const Options& options, const Prepared& prepared, Placed 
   return job;
 }
 
-Result<Prepared> prepare(const Options& options) {
+Status add_packages(const Options& options, PackagesMode mode, Prepared& prepared) {
+  if (!prepared.profile.packages.any() && options.packages.empty()) return {};
+  if (!options.add_packages) {
+    return Error(Errc::kUnsupported, "packages cannot be added here");
+  }
+  SBX_ASSIGN(prepared.packages, options.add_packages(prepared.profile, options.packages, mode));
+  return {};
+}
+
+Result<Prepared> prepare(const Options& options, PackagesMode packages) {
   Prepared prepared;
   SBX_ASSIGN(Placed placed, load_profile(options, prepared));
   prepared.is_profile_command = placed.is_profile_command;
@@ -182,6 +198,7 @@ Result<Prepared> prepare(const Options& options) {
                                    .is_dated = !options.out_pattern.empty(),
                                    .announce = options.hooks.on_place});
   }
+  SBX_TRY(add_packages(options, packages, prepared));
   prepared.job = job_request(options, prepared, std::move(placed));
   SBX_ASSIGN(prepared.id, confine::cgroup_id());
   backend::LaunchRequest launch;
@@ -190,7 +207,8 @@ Result<Prepared> prepare(const Options& options) {
   launch.state_dir = options.state_dir;
   launch.inputs = prepared.inputs.mounts();
   launch.files = prepared.inputs.files();
-  launch.files.push_back(own_file());
+  const std::vector<backend::InputFile> own = own_files();
+  launch.files.insert(launch.files.end(), own.begin(), own.end());
   if (prepared.image.has_value()) launch.image = root_of(*prepared.image);
   SBX_ASSIGN(prepared.plan, prepared.choice.backend->plan(launch));
   return prepared;
@@ -327,6 +345,8 @@ Report run_prepared(const Options& options, Prepared& prepared) {
   add_compile(prepared.job, end, report);
   report.out = std::move(end.out);
   report.err = std::move(end.err);
+  report.pip_packages = prepared.packages.pip;
+  report.npm_packages = prepared.packages.npm;
   report.artifacts = std::move(collected.list.items);
   report.artifacts_complete = collected.list.is_complete;
   report.usage = end.final.usage;
@@ -367,12 +387,12 @@ std::shared_ptr<backend::HeadStart> begin(bool has_mounts) {
   settle_signals();
   const auto choice = backend::choose(profile::Isolation::kJail);
   if (!choice.ok()) return nullptr;
-  return choice.value().backend->begin({{own_file()}, has_mounts});
+  return choice.value().backend->begin({own_files(), has_mounts});
 }
 
 Report attempt(const Options& options) {
   settle_signals();
-  auto prepared = prepare(options);
+  auto prepared = prepare(options, PackagesMode::kMake);
   if (!prepared.ok()) return refused(options, prepared.error());
   return run_prepared(options, prepared.value());
 }
@@ -413,7 +433,7 @@ Report refused(const Options& options, const Error& error) {
 }
 
 Result<std::string> plan_text(const Options& options) {
-  SBX_ASSIGN(const Prepared prepared, prepare(options));
+  SBX_ASSIGN(const Prepared prepared, prepare(options, PackagesMode::kLookOnly));
   std::string all = text::cat("profile ",
                               prepared.profile.name,
                               ", isolation ",

@@ -77,6 +77,18 @@ Result<std::vector<std::string>> launch(DaemonRequest request) {
   return launch_daemon(request);
 }
 
+/// Packages are chosen when a session is made; later starts only use what was kept.
+Status check_packages(const Store& store, const profile::Profile& profile) {
+  const std::string kept = store.state_dir() + "/packages/";
+  for (const profile::Mount& mount : profile.mounts) {
+    if (!mount.source.starts_with(kept)) continue;
+    if (sys::fstatat(AT_FDCWD, mount.source, AT_SYMLINK_NOFOLLOW).ok()) continue;
+    return Error(Errc::kNotFound, text::cat("the session's packages are gone: ", mount.source))
+        .with_hint("sbx run with the same packages, source and profile makes them again");
+  }
+  return {};
+}
+
 /// Starts what the lock is held of. The base follows the host: a new one is noted first.
 Status launch_locked(const Store& store,
                      const Lease& lease,
@@ -84,6 +96,7 @@ Status launch_locked(const Store& store,
                      const profile::EnvLookup& env,
                      const Warn& warn) {
   clear_crash(lease.dir());
+  SBX_TRY(check_packages(store, profile));
   SBX_ASSIGN(Record record, lease.read());
   {
     SBX_ASSIGN(const workspace::LayersLock held, hold_layers(store));
@@ -152,6 +165,12 @@ Result<Listing> settled(const Store& store, const std::string& session, WhenStop
   }
 }
 
+Result<run::AddedPackages> add_packages(const NewSession& wanted, profile::Profile& profile) {
+  if (!profile.packages.any() && wanted.packages.empty()) return run::AddedPackages();
+  if (!wanted.add_packages) return Error(Errc::kUnsupported, "packages cannot be added here");
+  return wanted.add_packages(profile, wanted.packages, run::PackagesMode::kMake);
+}
+
 }  // namespace
 
 void clear_crash(int dir) {
@@ -169,6 +188,8 @@ void clear_crash(int dir) {
 Result<Record> start_new(const Store& store, const NewSession& wanted, const Warn& warn) {
   if (!wanted.name.empty()) SBX_TRY(check_name(wanted.name));
   SBX_ASSIGN(profile::Profile profile, profile::load(wanted.profile));
+  // Held until the record names them.
+  SBX_ASSIGN(const run::AddedPackages packages, add_packages(wanted, profile));
   SBX_ASSIGN(const workspace::LayersLock held, hold_layers(store));
   SBX_ASSIGN(const Record record, new_record(store, wanted, profile));
   auto lease = store.create(record);

@@ -13,6 +13,7 @@
 
 #include "core/base/result.h"
 #include "core/profile/profile.h"
+#include "core/run/options.h"
 #include "core/session/store.h"
 
 namespace sbx::session {
@@ -30,6 +31,8 @@ struct NewSession {
   std::string name;  ///< empty: one is made up
   profile::LoadRequest profile;
   std::vector<std::pair<std::string, std::string>> labels;
+  std::vector<std::string> packages;  ///< -P SPEC, as given
+  run::PackagesHook add_packages;     ///< empty: packages are refused
   RootChange root = {};
 };
 

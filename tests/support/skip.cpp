@@ -51,7 +51,7 @@ struct Row {
   Probe probe;
 };
 
-constexpr std::array<Row, 48> kProbes{{
+constexpr std::array<Row, 50> kProbes{{
     {"root", [] { return ::geteuid() == 0; }},
     {"user", [] { return test_user().uid != 0; }},
     {"second-user", [] { return ::geteuid() == 0 && other_user().uid != 0; }},
@@ -71,6 +71,11 @@ constexpr std::array<Row, 48> kProbes{{
        return runs({"/usr/bin/python3", "-c", "import pandas, matplotlib"});
      }},
     {"node", [] { return runnable("/usr/bin/node"); }},
+    {"pip",
+     [] {
+       return runs({"/usr/bin/python3", "-m", "pip", "--version"});
+     }},
+    {"npm", [] { return runnable("/usr/bin/npm") && runnable("/usr/bin/node"); }},
     {"perl", [] { return runnable("/usr/bin/perl"); }},
     {"ruby", [] { return runnable("/usr/bin/ruby"); }},
     {"php", [] { return runnable("/usr/bin/php"); }},

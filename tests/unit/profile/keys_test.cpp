@@ -58,8 +58,10 @@ TEST_CASE("keys: an unknown key gets the sentence that helps most") {
            Row{"session", "labels", "belongs at the top level"},
            Row{"", "name", "named by its file"},
            Row{"", "volumes", "use \"mounts\""},
+           Row{"", "requirements", "use \"pip\" below \"packages\""},
+           Row{"packages", "pypi", "known: pip, npm, allow"},
            Row{"", "mem", "use \"memory\" below \"limits\""},
-           Row{"", "xyzzy", "known: language, limits, session, extends"},
+           Row{"", "xyzzy", "known: language, limits, packages, session, extends"},
            Row{"limits", "xyzzy", "below \"limits\"; known: memory, pids"},
            Row{"", "", "known: "},
        }) {
