@@ -78,6 +78,11 @@ la_int64_t skip_callback(::archive* /*handle*/, void* data, la_int64_t request) 
   return static_cast<la_int64_t>(done.value());
 }
 
+/// ARCHIVE_RETRY, above ARCHIVE_WARN, is a header that is damaged.
+bool is_error(int status) {
+  return status != ARCHIVE_OK && status != ARCHIVE_WARN && status != ARCHIVE_EOF;
+}
+
 Status start(Input& input) {
   ::archive* a = input.handle;
   ::archive_read_set_callback_data(a, &input);
@@ -229,7 +234,7 @@ Result<Decompressor> Decompressor::open(Compression compression, NextBlock input
   const int status = ::archive_read_next_header(a, &entry);
   if (status == ARCHIVE_EOF) {
     impl->is_done = true;
-  } else if (status < ARCHIVE_WARN) {
+  } else if (is_error(status)) {
     return impl->input.failure();
   }
   return Decompressor(std::move(impl));
@@ -242,7 +247,7 @@ Result<std::span<const std::byte>> Decompressor::next() {
     std::size_t size = 0;
     la_int64_t offset = 0;
     const int status = ::archive_read_data_block(impl.input.handle, &block, &size, &offset);
-    if (status < ARCHIVE_WARN) return impl.input.failure();
+    if (is_error(status)) return impl.input.failure();
     if (status == ARCHIVE_EOF) impl.is_done = true;
     if (size > 0) return std::span(static_cast<const std::byte*>(block), size);
   }
@@ -280,7 +285,7 @@ Result<bool> ArchiveReader::next(Member& member) {
   // are there as they are.
   const int status = ::archive_read_next_header(input.handle, &entry);
   if (status == ARCHIVE_EOF) return false;
-  if (status < ARCHIVE_WARN) return input.failure();
+  if (is_error(status)) return input.failure();
   member.path = text_or_empty(::archive_entry_pathname(entry));
   member.type = type_of(entry);
   member.mode = ::archive_entry_perm(entry) & 07777U;
@@ -309,7 +314,7 @@ Result<MemberData> ArchiveReader::data() {
     la_int64_t offset = 0;
     const int status = ::archive_read_data_block(input.handle, &block, &size, &offset);
     if (status == ARCHIVE_EOF) return MemberData{};
-    if (status < ARCHIVE_WARN) return input.failure();
+    if (is_error(status)) return input.failure();
     if (size == 0) continue;  // a hole
     if (offset < 0) return Error(Errc::kProtocol, "a member's content has a negative offset");
     return MemberData{{static_cast<const std::byte*>(block), size},

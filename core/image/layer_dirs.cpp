@@ -33,6 +33,11 @@ Error no_directory(std::string_view path) {
                text::cat(shown(path), ": a member below something that is no directory"));
 }
 
+/// ENOTDIR: of a link that is the last component, whose directory was wanted.
+bool may_be_link(const Error& error) {
+  return error.sys_errno() == ELOOP || error.sys_errno() == ENOTDIR;
+}
+
 void push_parts(std::deque<std::string>& queue, std::string_view path) {
   std::vector<std::string> parts;
   for (const std::string_view part : text::split(path, '/')) {
@@ -95,7 +100,7 @@ Result<int> LayerDirs::enter(std::string& path, const timespec& when) {
   SBX_TRY(leave());
   std::string asked = path;
   auto opened = open(path);
-  if (!opened.ok() && opened.error().sys_errno() == ELOOP) {
+  if (!opened.ok() && may_be_link(opened.error())) {
     SBX_ASSIGN(path, without_links(path));
     opened = open(path);
   }
@@ -115,7 +120,7 @@ Result<int> LayerDirs::enter(std::string& path, const timespec& when) {
 
 Result<UniqueFd> LayerDirs::find(std::string& path) {
   auto opened = open(path);
-  if (opened.ok() || opened.error().sys_errno() != ELOOP) return opened;
+  if (opened.ok() || !may_be_link(opened.error())) return opened;
   SBX_ASSIGN(path, without_links(path));
   return open(path);
 }
