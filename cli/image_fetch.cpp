@@ -174,8 +174,8 @@ std::string as_text(const image::Record& record) {
 
 }  // namespace
 
-int fetch_image(const image::Store& store, const Invocation& given, const Fetch& fetch) {
-  Result<Answer> answer = Fetching(fetch, !given.has("quiet")).run();
+int fetch_image(const image::Store& store, const Invocation& given, const Fetch& fetch, Bar bar) {
+  Result<Answer> answer = Fetching(fetch, bar == Bar::kYes && !given.has("quiet")).run();
   sweep_after(store);
   if (!answer.ok()) return failed(answer.error());
   if (answer.value().signo != 0) return kExitSignalBase + answer.value().signo;

@@ -15,9 +15,15 @@ namespace sbx::cli {
 /// What a child does. What it sets in the progress is drawn.
 using Fetch = std::function<Result<image::Record>(image::ImportProgress&)>;
 
+/// Whether a bar is drawn; not where somebody else writes to the terminal.
+enum class Bar : bool { kNo, kYes };
+
 /// Does it, removes what nobody uses afterwards (also what an earlier, killed one left), prints the
 /// image as a line or, with --json, as an object; --quiet draws nothing. The exit status; 128+N
 /// when signal N ended it.
-int fetch_image(const image::Store& store, const Invocation& given, const Fetch& fetch);
+int fetch_image(const image::Store& store,
+                const Invocation& given,
+                const Fetch& fetch,
+                Bar bar = Bar::kYes);
 
 }  // namespace sbx::cli

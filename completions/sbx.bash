@@ -4,8 +4,8 @@
 _sbx_verbs='run batch session image runs profile doctor gc help version --help --version'
 _sbx_runs_verbs='ls show rm --help'
 _sbx_session_verbs='start exec shell ps wait kill logs cp diff apply export checkpoint checkpoints
-  restore fork stats events show ls touch pause resume stop rm --help'
-_sbx_image_verbs='import pull ls show rm gc --help'
+  restore fork commit stats events show ls touch pause resume stop rm --help'
+_sbx_image_verbs='import pull create export ls show rm gc --help'
 _sbx_profile_verbs='ls show check explain schema trust --help'
 
 # verb: run
@@ -69,10 +69,16 @@ _sbx_session_checkpoints='--rm --json -q --quiet -h --help'
 _sbx_session_restore='--json -h --help'
 # verb: session fork
 _sbx_session_fork='--from --count --json -h --help'
+# verb: session commit
+_sbx_session_commit='--message -e --env -u --user -w --workdir --entrypoint --json -h --help'
 # verb: image import
 _sbx_image_import='--tag --max-size -q --quiet --json -h --help'
 # verb: image pull
 _sbx_image_pull='--tls-verify -q --quiet --json -h --help'
+# verb: image create
+_sbx_image_create='--debootstrap --include --variant -q --quiet --json -h --help'
+# verb: image export
+_sbx_image_export='--format --compress -q --quiet --json -h --help'
 # verb: image ls
 _sbx_image_ls='-q --quiet --json -h --help'
 # verb: image show
@@ -367,7 +373,10 @@ _sbx_complete_image() {
     pull:--tls-verify) _sbx_offer 'true false' "$cur" ;;
     gc:--budget) _sbx_offer '10G 20G 50G 100G none' "$cur" ;;
     import:--max-size) _sbx_offer '1G 4G 16G 64G' "$cur" ;;
-    import:--tag) COMPREPLY=() ;;
+    create:--variant) _sbx_offer 'minbase apt buildd custom essential extract important required standard' "$cur" ;;
+    export:--format) _sbx_offer 'oci docker tar erofs ext4' "$cur" ;;
+    export:--compress) _sbx_offer 'gzip zstd none' "$cur" ;;
+    import:--tag | create:--debootstrap | create:--include) COMPREPLY=() ;;
     *)
       if [[ $cur == -* ]]; then
         flags="_sbx_image_$verb"
@@ -375,6 +384,9 @@ _sbx_complete_image() {
       else
         case $verb in
           import) _sbx_offer_files "$cur" ;;
+          export)
+            if ((COMP_CWORD == 3)); then _sbx_offer_images "$cur"; else _sbx_offer_files "$cur"; fi
+            ;;
           show | rm) _sbx_offer_images "$cur" ;;
         esac
       fi

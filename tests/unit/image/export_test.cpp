@@ -17,6 +17,7 @@
 #include "core/base/process.h"
 #include "core/base/sys.h"
 #include "core/confine/storage_ids.h"
+#include "core/image/canonical.h"
 #include "core/image/vm_file.h"
 
 #include "tests/unit/image/import_support.h"
@@ -26,6 +27,7 @@ using namespace sbx;
 using namespace sbx::image;
 using sbx::image::test::can_import;
 using sbx::image::test::ImportRoom;
+using sbx::image::test::Stored;
 using sbx::image::test::TarBuilder;
 
 namespace {
@@ -46,6 +48,21 @@ std::string varied_tar() {
   tar.file("etc/n\xff\n" + std::string(150, 'n'), "bytes");
   tar.file("big", std::string(3'000'000, 'z'));
   return tar.end();
+}
+
+bool operator_equal(const Stored& a, const Stored& b) {
+  return a.mode == b.mode && a.uid == b.uid && a.gid == b.gid && a.mtime == b.mtime &&
+         a.size == b.size && a.links == b.links && a.text == b.text && a.xattrs == b.xattrs;
+}
+
+void compare(const std::map<std::string, Stored>& a, const std::map<std::string, Stored>& b) {
+  CHECK(a.size() == b.size());
+  for (const auto& [path, stored] : a) {
+    CAPTURE(path);
+    const auto other = b.find(path);
+    REQUIRE(other != b.end());
+    CHECK(operator_equal(stored, other->second));
+  }
 }
 
 Opened open_test(const ImportRoom& room, const std::string& name = "test") {
@@ -114,6 +131,53 @@ void add_layer(const ImportRoom& room) {
     MESSAGE("SKIP: needs ranges of ids");   \
     return;                                 \
   }
+
+TEST_CASE("export: an OCI archive read elsewhere gives the same layer") {
+  SKIP_UNLESS_IMAGES();
+  for (const auto how : {archive::Compression::kGzip,
+                         archive::Compression::kZstd,
+                         archive::Compression::kNone}) {
+    const ImportRoom room;
+    const auto first = room.import(varied_tar());
+    REQUIRE_MESSAGE(first.ok(), first.error().to_string());
+    const std::string file = export_to(room, "out.tar", [&](const Opened& image, int fd) {
+      return export_oci(room.store(), image, fd, how);
+    });
+    const ImportRoom other;
+    const auto again = other.import_path(file);
+    REQUIRE_MESSAGE(again.ok(), again.error().to_string());
+    REQUIRE(again.value().layers.size() == 1);
+    compare(room.content(first.value()), other.content(again.value()));
+    // Its own tar is the one that it was read from.
+    const std::string twice = export_to(other, "again.tar", [&](const Opened& image, int fd) {
+      return export_oci(other.store(), image, fd, how);
+    });
+    const std::string& id = again.value().layers[0].id;
+    const std::string& diff_id = again.value().layers[0].diff_id;
+    CHECK(canonical_of(other.store().layers(), id)->diff_id == diff_id);
+    const auto ids = confine::storage_ids().value();
+    CHECK(digest_layer(ids, other.store().layers(), id).value().diff_id == diff_id);
+  }
+}
+
+TEST_CASE("export: our own archive imported again stores nothing twice") {
+  SKIP_UNLESS_IMAGES();
+  const ImportRoom room;
+  const auto first = room.import(varied_tar());
+  REQUIRE(first.ok());
+  const auto layers = room.layers();
+  for (const bool is_docker : {false, true}) {
+    CAPTURE(is_docker);
+    const std::string file = export_to(room, "out.tar", [&](const Opened& image, int fd) {
+      return is_docker ? export_docker(room.store(), image, fd)
+                       : export_oci(room.store(), image, fd, archive::Compression::kGzip);
+    });
+    const auto again = room.import_path(file);
+    REQUIRE_MESSAGE(again.ok(), again.error().to_string());
+    CHECK(again.value().layers[0].id == first.value().layers[0].id);
+    CHECK(room.layers() == layers);
+  }
+}
 
 TEST_CASE("export: a root tar shows what the layers show together, owners as inside") {
   SKIP_UNLESS_IMAGES();
