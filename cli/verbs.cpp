@@ -43,6 +43,7 @@ constexpr std::array kVerbs = {
     &kImagePullVerb,
     &kImageCreateVerb,
     &kImageExportVerb,
+    &kImageBuildVerb,
     &kImageLsVerb,
     &kImageShowVerb,
     &kImageRmVerb,

@@ -64,6 +64,7 @@ extern const Verb kImageImportVerb;
 extern const Verb kImagePullVerb;
 extern const Verb kImageCreateVerb;
 extern const Verb kImageExportVerb;
+extern const Verb kImageBuildVerb;
 extern const Verb kImageLsVerb;
 extern const Verb kImageShowVerb;
 extern const Verb kImageRmVerb;

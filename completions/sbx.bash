@@ -5,7 +5,7 @@ _sbx_verbs='run batch session image runs profile doctor gc help version --help -
 _sbx_runs_verbs='ls show rm --help'
 _sbx_session_verbs='start exec shell ps wait kill logs cp diff apply export checkpoint checkpoints
   restore fork commit stats events show ls touch pause resume stop rm --help'
-_sbx_image_verbs='import pull create export ls show rm gc --help'
+_sbx_image_verbs='import pull build create export ls show rm gc --help'
 _sbx_profile_verbs='ls show check explain schema trust --help'
 
 # verb: run
@@ -79,8 +79,10 @@ _sbx_image_pull='--tls-verify -q --quiet --json -h --help'
 _sbx_image_create='--debootstrap --include --variant -q --quiet --json -h --help'
 # verb: image export
 _sbx_image_export='--format --compress -q --quiet --json -h --help'
+# verb: image build
+_sbx_image_build='-f --file --no-cache -q --quiet --json -h --help'
 # verb: image ls
-_sbx_image_ls='-q --quiet --json -h --help'
+_sbx_image_ls='-a --all -q --quiet --json -h --help'
 # verb: image show
 _sbx_image_show='--json -h --help'
 # verb: image rm
@@ -374,6 +376,7 @@ _sbx_complete_image() {
     gc:--budget) _sbx_offer '10G 20G 50G 100G none' "$cur" ;;
     import:--max-size) _sbx_offer '1G 4G 16G 64G' "$cur" ;;
     create:--variant) _sbx_offer 'minbase apt buildd custom essential extract important required standard' "$cur" ;;
+    build:-f | build:--file) _sbx_offer_files "$cur" ;;
     export:--format) _sbx_offer 'oci docker tar erofs ext4' "$cur" ;;
     export:--compress) _sbx_offer 'gzip zstd none' "$cur" ;;
     import:--tag | create:--debootstrap | create:--include) COMPREPLY=() ;;

@@ -435,8 +435,16 @@ complete -c sbx -n '__sbx_at image export' -l compress -x -a 'gzip zstd none' -d
 complete -c sbx -n '__sbx_at image export' -s q -l quiet -d 'No progress bar, nothing printed'
 complete -c sbx -n '__sbx_at image export' -l json -d 'Print one JSON object'
 complete -c sbx -n '__sbx_at image export' -s h -l help -d 'Show help'
+# verb: image build
+complete -c sbx -n '__sbx_count 1; and __sbx_at image' -a build -d 'Make an image by the steps of a recipe'
+complete -c sbx -n '__sbx_at image build' -s f -l file -r -F -d 'The recipe'
+complete -c sbx -n '__sbx_at image build' -l no-cache -d 'Carry out every step'
+complete -c sbx -n '__sbx_at image build' -s q -l quiet -d 'Do not say which step is on'
+complete -c sbx -n '__sbx_at image build' -l json -d 'Print one JSON object'
+complete -c sbx -n '__sbx_at image build' -s h -l help -d 'Show help'
 # verb: image ls
 complete -c sbx -n '__sbx_count 1; and __sbx_at image' -a ls -d 'List the images'
+complete -c sbx -n '__sbx_at image ls' -s a -l all -d 'Also states that builds keep'
 complete -c sbx -n '__sbx_at image ls' -s q -l quiet -d 'Print names only'
 complete -c sbx -n '__sbx_at image ls' -l json -d 'Print one JSON object a line'
 complete -c sbx -n '__sbx_at image ls' -s h -l help -d 'Show help'

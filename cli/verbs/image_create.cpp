@@ -15,8 +15,7 @@ namespace sbx::cli {
 namespace {
 
 constexpr std::array<std::string_view, 1> kUsage = {
-    "sbx image create NAME --debootstrap SUITE [--include PACKAGE[,PACKAGE]] [--variant VARIANT] "
-    "[-q] [--json]"};
+    "sbx image create NAME --debootstrap SUITE [FLAG...]"};
 constexpr std::string_view kDetails =
     "Installs a Debian system as an image, without any registry: mmdebstrap(1), which has to be "
     "installed, gets the packages from where this host's apt gets its own, with the same keys. "

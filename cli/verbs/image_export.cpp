@@ -31,8 +31,7 @@ using archive::ArchiveFormat;
 using archive::Compression;
 
 constexpr std::array<std::string_view, 1> kUsage = {
-    "sbx image export NAME FILE|- [--format oci|docker|tar|erofs|ext4] [--compress gzip|zstd|none] "
-    "[-q] [--json]"};
+    "sbx image export NAME FILE|- [--format FORMAT] [--compress HOW] [-q] [--json]"};
 constexpr std::string_view kDetails =
     "Makes one file of an image. oci is an archive that skopeo, podman, buildah and docker read; "
     "docker is what `docker save` writes; tar is a plain root file system, what all layers show "

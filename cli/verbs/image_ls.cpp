@@ -14,11 +14,12 @@
 namespace sbx::cli {
 namespace {
 
-constexpr std::array<std::string_view, 1> kUsage = {"sbx image ls [-q | --json]"};
+constexpr std::array<std::string_view, 1> kUsage = {"sbx image ls [-a] [-q | --json]"};
 constexpr std::string_view kDetails =
     "Lists all images. The size is that of all files in it, whether other images share them or "
     "not; on the disk a layer lies once.";
 constexpr std::array kFlags = {
+    Flag{'a', "all", "", "Also the states that builds keep"},
     Flag{'q', "quiet", "", "Print names only"},
     kJsonLinesFlag,
 };
@@ -27,13 +28,17 @@ constexpr std::array kExamples = {
     Example{"sbx image ls --json | jq -r 'select(.size_bytes > 1e9) | .name'", "the big ones"},
 };
 
+bool is_shown(const std::string& name, const Invocation& given) {
+  return given.has("all") || !name.starts_with(image::kCachePrefix);
+}
+
 int list(const Invocation& given) {
   Result<image::Store> store = open_images();
   if (!store.ok()) return failed(store.error());
   if (given.has("quiet")) {
     std::string lines;
     for (const std::string& name : store.value().names()) {
-      lines += name + "\n";
+      if (is_shown(name, given)) lines += name + "\n";
     }
     return printed(print(lines));
   }
@@ -44,6 +49,7 @@ int list(const Invocation& given) {
   std::vector<std::array<std::string, 6>> rows{{"NAME", "ID", "SIZE", "LAYERS", "MADE", "FROM"}};
   for (std::size_t i = 0; i < all.value().size(); ++i) {
     const image::Record& record = all.value()[i];
+    if (!is_shown(record.name, given)) continue;
     if (given.has("json")) {
       lines += image::listing_json(record, problems[i]) + "\n";
     } else if (problems[i].empty()) {

@@ -23,8 +23,7 @@ namespace {
 constexpr std::int64_t kNsPerMs = 1'000'000;
 
 constexpr std::array<std::string_view, 1> kUsage = {
-    "sbx session commit NAME IMAGE [--message TEXT] [-e NAME=VALUE] [-u USER] [-w DIR] "
-    "[--entrypoint WORD] [--json] [-- COMMAND ...]"};
+    "sbx session commit NAME IMAGE [FLAG...] [-- COMMAND ARG...]"};
 constexpr std::string_view kDetails =
     "Makes an image of a session that was made of an image: that image's layers, and what the "
     "session changed as one layer more. /work is part of it; /tmp, /dev/shm, mounted directories "

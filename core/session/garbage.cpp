@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/clock.h"
 #include "core/base/text.h"
 #include "core/image/vm_file.h"
 #include "core/session/layers.h"
@@ -43,6 +44,21 @@ void collect_halves(const Store& store, bool is_any_age, Gc how, std::vector<GcE
   for (const std::string& name : store.leftovers(is_any_age)) {
     GcEntry entry = entry_of("session", store.dir(name), "whoever made or removed it was killed");
     if (how == Gc::kRemove) settle(entry, store.remove_leftover(name));
+    out.push_back(std::move(entry));
+  }
+}
+
+/// States of builds that no build used for a week.
+void collect_builds(const Store& store, Gc how, std::vector<GcEntry>& out) {
+  constexpr std::int64_t kLongest = std::int64_t{7} * 24 * 3600 * 1'000'000'000;
+  const auto images = image::Store::open(store.state_dir());
+  if (!images.ok()) return;
+  for (const std::string& name : images.value().names()) {
+    if (!name.starts_with(image::kCachePrefix)) continue;
+    const auto record = images.value().find(name);
+    if (!record.ok() || realtime_ns() - record.value().created_ns < kLongest) continue;
+    GcEntry entry = entry_of("image", name, "no build used this state for a week");
+    if (how == Gc::kRemove) settle(entry, images.value().remove(name));
     out.push_back(std::move(entry));
   }
 }
@@ -97,6 +113,7 @@ std::vector<GcEntry> collect_garbage(const Store& store, Gc how) {
   const auto lock = LayersLock::try_take(store.layers(), LayersLock::Mode::kExclusive);
   const bool is_ours = lock.ok() && lock.value().has_value();
   collect_halves(store, is_ours, how, out);
+  if (is_ours) collect_builds(store, how, out);  // before their layers
   if (is_ours) collect_layers(store, how, out);
   collect_vm_files(store, how, out);
   return out;
