@@ -30,8 +30,7 @@ namespace {
 using archive::ArchiveFormat;
 using archive::Compression;
 
-constexpr std::array<std::string_view, 1> kUsage = {
-    "sbx image export NAME FILE|- [FLAG...]"};
+constexpr std::array<std::string_view, 1> kUsage = {"sbx image export NAME FILE|- [FLAG...]"};
 constexpr std::string_view kDetails =
     "Makes one file of an image. oci is an archive that skopeo, podman, buildah and docker read; "
     "docker is what `docker save` writes; tar is a plain root file system, what all layers show "

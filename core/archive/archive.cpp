@@ -14,10 +14,10 @@
 #include <archive.h>
 #include <archive_entry.h>
 
+#include "core/archive/zip_names.h"
 #include "core/base/fs.h"
 #include "core/base/sys.h"
 #include "core/base/text.h"
-#include "core/archive/zip_names.h"
 
 namespace sbx::archive {
 

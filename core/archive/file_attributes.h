@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/result.h"
 #include "core/archive/tar_entry.h"
 #include "core/archive/transfer.h"
+#include "core/base/result.h"
 
 namespace sbx::archive {
 

@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/text.h"
 #include "core/archive/file_attributes.h"
 #include "core/archive/part_file.h"
 #include "core/archive/tar_reader.h"
 #include "core/archive/tar_writer.h"
 #include "core/archive/tree_path.h"
+#include "core/base/text.h"
 
 namespace sbx::archive {
 

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "core/base/result.h"
 #include "core/archive/unpack.h"
+#include "core/base/result.h"
 
 namespace sbx::archive {
 

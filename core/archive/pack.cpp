@@ -16,13 +16,13 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/sys.h"
-#include "core/base/text.h"
 #include "core/archive/file_attributes.h"
 #include "core/archive/pack_file.h"
 #include "core/archive/part_file.h"
 #include "core/archive/tar_writer.h"
 #include "core/archive/tree_path.h"
+#include "core/base/sys.h"
+#include "core/base/text.h"
 
 namespace sbx::archive {
 

@@ -11,9 +11,9 @@
 
 #include <string>
 
-#include "core/base/result.h"
 #include "core/archive/inventory.h"
 #include "core/archive/transfer.h"
+#include "core/base/result.h"
 
 namespace sbx::archive {
 

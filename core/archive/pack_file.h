@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/result.h"
 #include "core/archive/archive.h"
+#include "core/base/result.h"
 
 namespace sbx::archive {
 

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/result.h"
 #include "core/archive/tar_entry.h"
+#include "core/base/result.h"
 
 namespace sbx::archive::tar {
 

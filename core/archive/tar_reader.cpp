@@ -7,9 +7,9 @@
 #include <cstring>
 #include <utility>
 
+#include "core/archive/transfer.h"
 #include "core/base/sys.h"
 #include "core/base/text.h"
-#include "core/archive/transfer.h"
 
 namespace sbx::archive {
 

@@ -13,9 +13,9 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/result.h"
 #include "core/archive/tar_entry.h"
 #include "core/archive/tar_format.h"
+#include "core/base/result.h"
 
 namespace sbx::archive {
 

@@ -8,9 +8,9 @@
 #include <cerrno>
 #include <utility>
 
-#include "core/base/text.h"
 #include "core/archive/tar_entry.h"
 #include "core/archive/tar_format.h"
+#include "core/base/text.h"
 
 namespace sbx::archive {
 

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "core/archive/transfer.h"
 #include "core/base/result.h"
 #include "core/base/unique_fd.h"
-#include "core/archive/transfer.h"
 
 namespace sbx::archive {
 

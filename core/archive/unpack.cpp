@@ -12,15 +12,15 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/fs.h"
-#include "core/base/scope_exit.h"
-#include "core/base/sys.h"
-#include "core/base/text.h"
 #include "core/archive/file_attributes.h"
 #include "core/archive/part_file.h"
 #include "core/archive/tar_reader.h"
 #include "core/archive/tree_path.h"
 #include "core/archive/unpack_dirs.h"
+#include "core/base/fs.h"
+#include "core/base/scope_exit.h"
+#include "core/base/sys.h"
+#include "core/base/text.h"
 
 namespace sbx::archive {
 

@@ -16,9 +16,9 @@
 #include <cstdint>
 #include <string>
 
+#include "core/archive/transfer.h"
 #include "core/base/result.h"
 #include "core/base/unique_fd.h"
-#include "core/archive/transfer.h"
 
 namespace sbx::archive {
 

@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "core/base/sys.h"
-#include "core/base/text.h"
 #include "core/archive/file_attributes.h"
 #include "core/archive/part_file.h"
 #include "core/archive/tree_path.h"
+#include "core/base/sys.h"
+#include "core/base/text.h"
 
 namespace sbx::archive {
 

@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/result.h"
-#include "core/base/unique_fd.h"
 #include "core/archive/tar_entry.h"
 #include "core/archive/transfer.h"
+#include "core/base/result.h"
+#include "core/base/unique_fd.h"
 
 namespace sbx::archive {
 

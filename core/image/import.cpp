@@ -182,8 +182,7 @@ class Import {
         part.ref.bytes = at->second->report.bytes;
         part.ref.id = layer_id(chain, diff_id, at->second->report.depends_on_lower());
       } else {
-        part.ref.bytes =
-            at != staged.end() ? at->second->report.bytes : known_bytes(part.ref.id);
+        part.ref.bytes = at != staged.end() ? at->second->report.bytes : known_bytes(part.ref.id);
       }
       chain = chain_id(chain, diff_id);
       // Of the same layer twice the upper one decides alone: the lower one shows nothing through

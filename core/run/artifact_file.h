@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "core/archive/archive.h"
 #include "core/base/result.h"
 #include "core/base/sha256.h"
 #include "core/base/unique_fd.h"
-#include "core/archive/archive.h"
 
 namespace sbx::run {
 

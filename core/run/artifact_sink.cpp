@@ -10,11 +10,11 @@
 #include <cstring>
 #include <utility>
 
+#include "core/archive/archive.h"
 #include "core/base/fs.h"
 #include "core/base/sha256.h"
 #include "core/base/sys.h"
 #include "core/base/text.h"
-#include "core/archive/archive.h"
 #include "core/run/artifact_file.h"
 #include "core/run/artifact_tree.h"
 #include "core/run/artifacts.h"
@@ -239,9 +239,10 @@ Status ArtifactSink::write_into_directory(const ArtifactRequest& request,
 Status ArtifactSink::write_archive(const ArtifactRequest& request, ArtifactList& list) const {
   const Place place = place_of(target_);
   SBX_ASSIGN(const Scratch scratch, Scratch::create(place.parent, how_.state_dir));
-  SBX_ASSIGN(archive::ArchiveWriter writer,
-             archive::ArchiveWriter::create(text::cat(scratch.path(), "/", place.name),
-                                          list.has_holes ? archive::Holes::kYes : archive::Holes::kNo));
+  SBX_ASSIGN(
+      archive::ArchiveWriter writer,
+      archive::ArchiveWriter::create(text::cat(scratch.path(), "/", place.name),
+                                     list.has_holes ? archive::Holes::kYes : archive::Holes::kNo));
   ArchiveCopy copy(writer, request);
   std::int64_t newest = 0;
   for (Artifact& item : list.items) {

@@ -11,9 +11,9 @@
 #include <tuple>
 #include <utility>
 
+#include "core/archive/pack_file.h"
 #include "core/base/sys.h"
 #include "core/base/text.h"
-#include "core/archive/pack_file.h"
 #include "core/workspace/beneath.h"
 
 namespace sbx::workspace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "core/base/result.h"
 #include "core/archive/archive.h"
+#include "core/base/result.h"
 #include "core/workspace/merged_tree.h"
 
 namespace sbx::workspace {

@@ -12,13 +12,13 @@
 #include <string>
 #include <string_view>
 
+#include "core/archive/inventory.h"
+#include "core/archive/transfer.h"
+#include "core/archive/unpack.h"
 #include "core/base/fs.h"
 #include "core/base/sys.h"
 #include "core/base/text.h"
 #include "core/base/unique_fd.h"
-#include "core/archive/inventory.h"
-#include "core/archive/transfer.h"
-#include "core/archive/unpack.h"
 
 namespace {
 

@@ -17,10 +17,10 @@
 
 #include <doctest/doctest.h>
 
-#include "core/base/sys.h"
-#include "core/base/text.h"
 #include "core/archive/tar_writer.h"
 #include "core/archive/tree_path.h"
+#include "core/base/sys.h"
+#include "core/base/text.h"
 
 namespace sbx::archive::test {
 

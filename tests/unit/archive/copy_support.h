@@ -7,11 +7,11 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/fs.h"
-#include "core/base/unique_fd.h"
 #include "core/archive/pack.h"
 #include "core/archive/tar_entry.h"
 #include "core/archive/unpack.h"
+#include "core/base/fs.h"
+#include "core/base/unique_fd.h"
 
 namespace sbx::archive::test {
 

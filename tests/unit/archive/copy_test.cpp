@@ -10,9 +10,9 @@
 
 #include <doctest/doctest.h>
 
-#include "core/base/text.h"
 #include "core/archive/part_file.h"
 #include "core/archive/transfer.h"
+#include "core/base/text.h"
 
 #include "tests/support/process.h"
 #include "tests/unit/archive/copy_support.h"

@@ -13,10 +13,10 @@
 
 #include <doctest/doctest.h>
 
-#include "core/base/scope_exit.h"
-#include "core/base/text.h"
 #include "core/archive/tar_format.h"
 #include "core/archive/tar_reader.h"
+#include "core/base/scope_exit.h"
+#include "core/base/text.h"
 
 #include "tests/unit/archive/copy_support.h"
 

@@ -126,17 +126,16 @@ void add_layer(const ImportRoom& room) {
 
 }  // namespace
 
-#define SKIP_UNLESS_IMAGES()                \
-  if (!can_import()) {                      \
-    MESSAGE("SKIP: needs ranges of ids");   \
-    return;                                 \
+#define SKIP_UNLESS_IMAGES()              \
+  if (!can_import()) {                    \
+    MESSAGE("SKIP: needs ranges of ids"); \
+    return;                               \
   }
 
 TEST_CASE("export: an OCI archive read elsewhere gives the same layer") {
   SKIP_UNLESS_IMAGES();
-  for (const auto how : {archive::Compression::kGzip,
-                         archive::Compression::kZstd,
-                         archive::Compression::kNone}) {
+  for (const auto how :
+       {archive::Compression::kGzip, archive::Compression::kZstd, archive::Compression::kNone}) {
     const ImportRoom room;
     const auto first = room.import(varied_tar());
     REQUIRE_MESSAGE(first.ok(), first.error().to_string());

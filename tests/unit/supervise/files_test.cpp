@@ -13,10 +13,10 @@
 
 #include <doctest/doctest.h>
 
-#include "core/base/sys.h"
 #include "core/archive/pack.h"
 #include "core/archive/transfer.h"
 #include "core/archive/unpack.h"
+#include "core/base/sys.h"
 
 #include "tests/unit/supervise/box.h"
 
@@ -60,7 +60,8 @@ Worked work(Box& box, ipc::Files request, int stream) {
   if (!box.sup->files(std::move(request), fds, std::move(handler)).ok()) return worked;
   report.value().w.reset();
   box.wait([&] { return is_done; });
-  const Result<std::string> text = sys::read_all(report.value().r.get(), Bytes{archive::kMaxReport});
+  const Result<std::string> text =
+      sys::read_all(report.value().r.get(), Bytes{archive::kMaxReport});
   if (!text.ok()) return worked;
   Result<archive::TransferReport> decoded = archive::decode_report(text.value());
   if (decoded.ok()) worked.report = std::move(decoded).value();
@@ -193,8 +194,8 @@ TEST_CASE("files: what the job shut for itself comes out, FIFOs are named and le
     const UniqueFd out = memory();
     const Worked packed = work(box, pack_of("d", "d"), out.get());
     BOX_CHECK(packed.error().empty());
-    BOX_CHECK(packed.report.notes[static_cast<std::size_t>(archive::NoteKind::kSpecialFile)].count ==
-              1);
+    BOX_CHECK(
+        packed.report.notes[static_cast<std::size_t>(archive::NoteKind::kSpecialFile)].count == 1);
     const HostDir host;
     BOX_OK(unpack_stream(out.get(), host.dir.path(), "d"));
     struct stat info {};
