@@ -57,11 +57,11 @@ bool operator_equal(const Stored& a, const Stored& b) {
 
 void compare(const std::map<std::string, Stored>& a, const std::map<std::string, Stored>& b) {
   CHECK(a.size() == b.size());
-  for (const auto& [path, stored] : a) {
-    CAPTURE(path);
-    const auto other = b.find(path);
+  for (const auto& one : a) {
+    CAPTURE(one.first);
+    const auto other = b.find(one.first);
     REQUIRE(other != b.end());
-    CHECK(operator_equal(stored, other->second));
+    CHECK(operator_equal(one.second, other->second));
   }
 }
 

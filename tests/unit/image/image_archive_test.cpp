@@ -328,7 +328,8 @@ TEST_CASE("image archive: blobs that are missing, changed or not what the config
       return is_piped ? room.import_piped(bytes) : room.import(bytes);
     };
     Layout whole = simple();
-    for (const auto& [path, bytes] : whole.blobs()) {
+    for (const auto& blob : whole.blobs()) {
+      const std::string& path = blob.first;
       CAPTURE(path);
       Layout missing = simple();
       missing.blobs().erase(path);
