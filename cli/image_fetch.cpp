@@ -1,7 +1,6 @@
 // Image fetch: see image_fetch.h.
 #include "cli/image_fetch.h"
 
-#include <linux/sched.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -116,21 +115,16 @@ class Fetching {
  private:
   Status start() {
     SBX_ASSIGN(sys::Pipe pipe, sys::pipe());
-    int pidfd = -1;
-    clone_args args{};
-    args.flags = CLONE_PIDFD;
-    args.exit_signal = SIGCHLD;
-    args.pidfd = reinterpret_cast<std::uintptr_t>(&pidfd);
     const pid_t self = ::getpid();
-    SBX_ASSIGN(const pid_t pid, sys::clone3(args));
-    if (pid == 0) {
+    SBX_ASSIGN(Forked forked, fork_pidfd());
+    if (forked.pid == 0) {
       die_with_parent_in_child(self);
       (void)reset_signals_in_child();
       ::signal(SIGPIPE, SIG_IGN);
       pipe.r.reset();
       ::_exit(sys::write_all(pipe.w.get(), encode(fetch_(*progress_))).ok() ? 0 : 1);
     }
-    child_.emplace(pid, UniqueFd(pidfd));
+    child_.emplace(forked.pid, std::move(forked.pidfd));
     pipe_ = std::move(pipe.r);
     return {};
   }

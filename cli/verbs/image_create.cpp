@@ -24,15 +24,6 @@ constexpr std::string_view kDetails =
     "Scripts of packages run in a user namespace that has the ids of images and none of the host. "
     "What mmdebstrap says is shown on standard error. An image that has NAME already is replaced "
     "when the new one is complete.";
-constexpr std::array<std::string_view, 9> kVariants{"minbase",
-                                                    "apt",
-                                                    "buildd",
-                                                    "custom",
-                                                    "essential",
-                                                    "extract",
-                                                    "important",
-                                                    "required",
-                                                    "standard"};
 constexpr std::array kFlags = {
     Flag{.name = "debootstrap", .arg = "SUITE", .help = "The release to install"},
     Flag{.name = "include",
@@ -43,7 +34,7 @@ constexpr std::array kFlags = {
          .arg = "VARIANT",
          .help = "Which packages to install: minbase when not given, see mmdebstrap(1)",
          .complete = Complete::kChoice,
-         .choices = kVariants},
+         .choices = image::kDebootstrapVariants},
     Flag{.letter = 'q', .name = "quiet", .help = "Show what mmdebstrap says only when it fails"},
     kJsonFlag,
 };

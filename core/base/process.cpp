@@ -213,6 +213,16 @@ void ChildProcess::end() {
   pid_ = -1;
 }
 
+Result<Forked> fork_pidfd(std::uint64_t flags) {
+  int pidfd = -1;
+  clone_args args{};
+  args.flags = flags | CLONE_PIDFD;
+  args.pidfd = reinterpret_cast<std::uintptr_t>(&pidfd);
+  args.exit_signal = SIGCHLD;
+  SBX_ASSIGN(const pid_t pid, sys::clone3(args));
+  return Forked{pid, UniqueFd(pid == 0 ? -1 : pidfd)};
+}
+
 Result<int> ChildProcess::wait() {
   if (!status_.has_value()) {
     SBX_ASSIGN(const siginfo_t info, sys::waitid_pidfd(pidfd_.get(), WEXITED));
@@ -267,22 +277,17 @@ Result<ChildProcess> spawn(const SpawnOptions& options) {
   errors.w.reset();
   plan.error_fd = error_end.get();
 
-  int pidfd = -1;
-  clone_args args{};
-  args.flags = CLONE_PIDFD;
-  args.pidfd = reinterpret_cast<std::uintptr_t>(&pidfd);
-  args.exit_signal = SIGCHLD;
   // No signal handler of ours may run in the child before it is reset.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, &before);
-  Result<pid_t> pid = sys::clone3(args);
-  if (pid.ok() && pid.value() == 0) run_in_child(plan);
+  Result<Forked> forked = fork_pidfd();
+  if (forked.ok() && forked.value().pid == 0) run_in_child(plan);
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
-  if (!pid.ok()) return std::move(pid).error().prefixed("start a process");
+  if (!forked.ok()) return std::move(forked).error().prefixed("start a process");
 
-  ChildProcess child(pid.value(), UniqueFd(pidfd));
+  ChildProcess child(forked.value().pid, std::move(forked.value().pidfd));
   error_end.reset();
   ChildFailure failure{};
   SBX_ASSIGN(const std::size_t size,

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -63,6 +64,16 @@ struct SpawnOptions {
 /// named above. Returns after the exec succeeded; when it fails (kNotFound, kDenied, ...) the child
 /// is reaped already. PATH is the caller's; "/usr/bin:/bin" when unset.
 Result<ChildProcess> spawn(const SpawnOptions& options);
+
+/// What fork_pidfd() made; 0 and no descriptor in the child.
+struct Forked {
+  pid_t pid = -1;
+  UniqueFd pidfd;
+};
+/// fork(2) that also gives a pidfd of the child, which signals its end with SIGCHLD. `flags` may
+/// add CLONE_NEW* (clone(2)). The child goes on with a copy of everything; for processes with one
+/// thread.
+Result<Forked> fork_pidfd(std::uint64_t flags = 0);
 
 /// Sets every signal to its default disposition and unblocks all. Only system calls: for use
 /// between clone and exec. 0 or an errno.

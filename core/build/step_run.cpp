@@ -67,9 +67,8 @@ std::string member_name(const Step& step) {
 /// A child that writes the tree `path` into `out`; its end says nothing that the reader does not.
 Result<ChildProcess> start_pack(const std::string& path, const std::string& name, UniqueFd out) {
   const pid_t self = ::getpid();
-  const pid_t pid = ::fork();
-  if (pid < 0) return sys_error("fork");
-  if (pid == 0) {
+  SBX_ASSIGN(Forked forked, fork_pidfd());
+  if (forked.pid == 0) {
     die_with_parent_in_child(self);
     archive::raise_descriptor_limit();
     archive::PackRequest request;
@@ -79,8 +78,7 @@ Result<ChildProcess> start_pack(const std::string& path, const std::string& name
     const Status packed = archive::pack(request, out.get(), report);
     ::_exit(packed.ok() ? 0 : 1);
   }
-  SBX_ASSIGN(UniqueFd pidfd, sys::pidfd_open(pid));
-  return ChildProcess(pid, std::move(pidfd));
+  return ChildProcess(forked.pid, std::move(forked.pidfd));
 }
 
 std::optional<Error> first_error(const session::CopyResult& result) {

@@ -78,17 +78,6 @@ Status run_helper(const char* name, pid_t pid, const std::vector<IdMap>& maps) {
       .with_hint(text::cat("see what it says: ", text::join(options.argv, " ")));
 }
 
-/// fork(2) with more flags: the pid (0 in the child) and its pidfd.
-Result<std::pair<pid_t, UniqueFd>> fork_with(std::uint64_t flags) {
-  clone_args args{};
-  int raw_pidfd = -1;
-  args.flags = flags | CLONE_PIDFD;
-  args.exit_signal = SIGCHLD;
-  args.pidfd = reinterpret_cast<std::uintptr_t>(&raw_pidfd);
-  SBX_ASSIGN(const pid_t pid, sys::clone3(args));
-  return std::pair(pid, UniqueFd(pid == 0 ? -1 : raw_pidfd));
-}
-
 /// Waits for the word of the other end, or for its end.
 bool is_told(UniqueFd& pipe) {
   char word = 0;
@@ -163,14 +152,14 @@ Status reach_storage_ids() {
   // The helpers have to be started from outside of the namespace that they write to.
   SBX_ASSIGN(sys::Pipe go, sys::pipe());
   const pid_t self = ::getpid();
-  SBX_ASSIGN(auto forked, fork_with(0));
-  if (forked.first == 0) {
+  SBX_ASSIGN(Forked forked, fork_pidfd());
+  if (forked.pid == 0) {
     die_with_parent_in_child(self);
     go.w.reset();
     if (!is_told(go.r)) ::_exit(kBroken);
     ::_exit(map_storage_ids(self, ids).ok() ? 0 : kBroken);
   }
-  ChildProcess child(forked.first, std::move(forked.second));
+  ChildProcess child(forked.pid, std::move(forked.pidfd));
   go.r.reset();
   SBX_TRY(sys::unshare(CLONE_NEWUSER));
   SBX_TRY(sys::write_all(go.w.get(), "1"));
@@ -184,14 +173,14 @@ Result<ChildProcess> fork_as_storage_root(const StorageIds& ids,
                                           StorageNet net) {
   SBX_ASSIGN(sys::Pipe go, sys::pipe());
   const pid_t self = ::getpid();
-  SBX_ASSIGN(auto forked, fork_with(CLONE_NEWUSER));
-  if (forked.first == 0) {
+  SBX_ASSIGN(Forked forked, fork_pidfd(CLONE_NEWUSER));
+  if (forked.pid == 0) {
     die_with_parent_in_child(self);
     go.w.reset();
     if (!is_told(go.r)) ::_exit(kBroken);  // the maps could not be written
     ::_exit(become_root(self, body, net));
   }
-  ChildProcess child(forked.first, std::move(forked.second));
+  ChildProcess child(forked.pid, std::move(forked.pidfd));
   go.r.reset();
   SBX_TRY(map_storage_ids(child.pid(), ids));
   SBX_TRY(sys::write_all(go.w.get(), "1"));

@@ -143,19 +143,14 @@ Running start(const DoctorRow& row, const DoctorContext& context) {
     refused(pipe.error());
     return out;
   }
-  int pidfd = -1;
-  clone_args args{};
-  args.flags = CLONE_PIDFD;
-  args.exit_signal = SIGCHLD;
-  args.pidfd = reinterpret_cast<std::uintptr_t>(&pidfd);
   const pid_t self = ::getpid();
-  const auto pid = sys::clone3(args);
-  if (!pid.ok()) {
-    refused(pid.error());
+  auto forked = fork_pidfd();
+  if (!forked.ok()) {
+    refused(forked.error());
     return out;
   }
-  if (pid.value() == 0) probe_in_child(row, context, self, pipe.value().w.get());
-  out.child.emplace(pid.value(), UniqueFd(pidfd));
+  if (forked.value().pid == 0) probe_in_child(row, context, self, pipe.value().w.get());
+  out.child.emplace(forked.value().pid, std::move(forked.value().pidfd));
   out.answer = std::move(pipe.value().r);
   return out;
 }

@@ -2,6 +2,7 @@
 // own apt.
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,16 @@ std::vector<std::string> debootstrap_arguments(const DebootstrapRequest& request
 /// Of a dump those settings that say how this host reaches its sources (proxies, dates). Pure.
 std::vector<std::string> transport_options(std::string_view dump);
 
-/// The variants that may be asked for.
+/// The variants that may be asked for, the default first.
+inline constexpr std::array<std::string_view, 9> kDebootstrapVariants{"minbase",
+                                                                      "apt",
+                                                                      "buildd",
+                                                                      "custom",
+                                                                      "essential",
+                                                                      "extract",
+                                                                      "important",
+                                                                      "required",
+                                                                      "standard"};
 bool is_variant(std::string_view variant);
 
 }  // namespace sbx::image

@@ -7,22 +7,8 @@
 
 namespace sbx::image {
 
-namespace {
-
-constexpr std::array<std::string_view, 9> kVariants{"minbase",
-                                                    "apt",
-                                                    "buildd",
-                                                    "custom",
-                                                    "essential",
-                                                    "extract",
-                                                    "important",
-                                                    "required",
-                                                    "standard"};
-
-}  // namespace
-
 bool is_variant(std::string_view variant) {
-  return std::ranges::find(kVariants, variant) != kVariants.end();
+  return std::ranges::find(kDebootstrapVariants, variant) != kDebootstrapVariants.end();
 }
 
 std::vector<std::string> transport_options(std::string_view dump) {

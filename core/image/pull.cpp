@@ -99,14 +99,9 @@ class Skopeo {
       words.push_back(const_cast<char*>(word.c_str()));  // execvp(3) changes nothing
     }
     words.push_back(nullptr);
-    clone_args args{};
-    int pidfd = -1;
-    args.flags = CLONE_PIDFD;
-    args.exit_signal = SIGCHLD;
-    args.pidfd = reinterpret_cast<std::uintptr_t>(&pidfd);
     const pid_t self = ::getpid();
-    SBX_ASSIGN(const pid_t pid, sys::clone3(args));
-    if (pid == 0) {
+    SBX_ASSIGN(Forked forked, fork_pidfd());
+    if (forked.pid == 0) {
       die_with_parent_in_child(self);
       (void)reset_signals_in_child();
       const bool is_ready = ::dup2(null.get(), STDIN_FILENO) != -1 &&
@@ -115,7 +110,7 @@ class Skopeo {
       if (is_ready) ::execvp(words[0], words.data());
       ::_exit(kNoProgram);
     }
-    return ChildProcess(pid, UniqueFd(pidfd));
+    return ChildProcess(forked.pid, std::move(forked.pidfd));
   }
 
   Status listen(int out, int err, Tick tick) {

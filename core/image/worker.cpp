@@ -16,21 +16,16 @@ namespace sbx::image {
 
 Result<Worker> Worker::start(std::string_view what, const std::function<std::string()>& body) {
   SBX_ASSIGN(sys::Pipe report, sys::pipe());
-  clone_args args{};
-  int raw_pidfd = -1;
-  args.flags = CLONE_PIDFD;
-  args.exit_signal = SIGCHLD;
-  args.pidfd = reinterpret_cast<std::uintptr_t>(&raw_pidfd);
   const pid_t self = ::getpid();
-  SBX_ASSIGN(const pid_t pid, sys::clone3(args));
-  if (pid == 0) {
+  SBX_ASSIGN(Forked forked, fork_pidfd());
+  if (forked.pid == 0) {
     die_with_parent_in_child(self);
     report.r.reset();
     const std::string text = body();
     const bool is_sent = sys::write_all(report.w.get(), text).ok();
     ::_exit(is_sent ? 0 : 1);
   }
-  return Worker(what, ChildProcess(pid, UniqueFd(raw_pidfd)), std::move(report.r));
+  return Worker(what, ChildProcess(forked.pid, std::move(forked.pidfd)), std::move(report.r));
 }
 
 Result<std::string> Worker::finish(std::size_t cap) {

@@ -53,15 +53,10 @@ constexpr Millis kInitEnds{10'000};  // a killed PID 1 takes its namespace with 
 }
 
 Result<ChildProcess> start_waiting(int fd) {
-  int pidfd = -1;
-  clone_args args{};
-  args.flags = CLONE_PIDFD;
-  args.pidfd = reinterpret_cast<std::uintptr_t>(&pidfd);
-  args.exit_signal = SIGCHLD;
   const pid_t parent = ::getpid();
-  SBX_ASSIGN(const pid_t pid, sys::clone3(args));
-  if (pid == 0) flock_in_child(fd, parent);
-  return ChildProcess(pid, UniqueFd(pidfd));
+  SBX_ASSIGN(Forked forked, fork_pidfd());
+  if (forked.pid == 0) flock_in_child(fd, parent);
+  return ChildProcess(forked.pid, std::move(forked.pidfd));
 }
 
 /// Ends what a killed holder left alive, and sees it gone. Blocks.
