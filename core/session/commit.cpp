@@ -11,7 +11,6 @@
 #include "core/session/commit.h"
 
 #include <fcntl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <span>
@@ -43,9 +42,8 @@ constexpr Bytes kLongestAnswer{std::uint64_t{1} << 20U};
 Result<Checkpoint> capture_in_child(const Store& store, const Lease& lease) {
   SBX_ASSIGN(sys::Pipe answer, sys::pipe());
   const pid_t self = ::getpid();
-  const pid_t pid = ::fork();
-  if (pid < 0) return sys_error("fork");
-  if (pid == 0) {
+  SBX_ASSIGN(Forked forked, fork_pidfd());
+  if (forked.pid == 0) {
     die_with_parent_in_child(self);
     answer.r.reset();
     const auto captured = [&]() -> Result<Checkpoint> {
@@ -63,11 +61,10 @@ Result<Checkpoint> capture_in_child(const Store& store, const Lease& lease) {
     (void)sys::write_all(answer.w.get(), encode_frame(fields));
     ::_exit(0);
   }
+  ChildProcess child(forked.pid, std::move(forked.pidfd));
   answer.w.reset();
   auto said = sys::read_all(answer.r.get(), kLongestAnswer);
-  int status = 0;
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
+  SBX_TRY(child.wait());
   if (!said.ok()) return std::move(said).error();
   constexpr std::size_t kLengthSize = 4;
   if (said.value().size() <= kLengthSize) {
@@ -108,7 +105,7 @@ Result<image::LayerRef> publish(int layers,
   SBX_ASSIGN(const auto aliases, image::layer_aliases(layers));
   if (const auto other = aliases.find(layer.id); other != aliases.end()) layer.id = other->second;
   if (sys::fstatat(layers, layer.id, AT_SYMLINK_NOFOLLOW).ok()) {
-    SBX_TRY(fs::remove_tree(layers, id));
+    SBX_TRY(workspace::remove_layer(layers, id));
     return layer;
   }
   {
@@ -150,7 +147,7 @@ Result<Committed> commit(const Store& store,
   SBX_ASSIGN(const std::string merged, merge(store.layers(), own_ids, owners));
   auto layer = publish(store.layers(), merged, owners);
   if (!layer.ok()) {
-    (void)fs::remove_tree(store.layers(), merged);
+    (void)workspace::remove_layer(store.layers(), merged);
     return std::move(layer).error();
   }
   done.image.layers.push_back(std::move(layer).value());

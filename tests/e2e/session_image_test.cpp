@@ -157,7 +157,7 @@ TEST_SUITE("session") {
     made.start("s");
     (void)made.out("s",
                    "echo committed >/etc/own; rm -r /srv/app; mkdir -p /opt; touch /opt/x; chown "
-                   "33:44 /opt/x");
+                   "33:44 /opt/x; mkdir /opt/d; touch /opt/d/y; chown 33:44 /opt/d /opt/d/y");
     const Outcome live = made.session({"commit", "s", "next"});  // while it runs
     INFO(live.show());
     REQUIRE(live.code == 0);
