@@ -1,66 +1,34 @@
 // Wire: what a command and a session's supervisor say to each other over the control socket.
 //
-// A frame is a 4-byte length (little-endian) and a CBOR map (RFC 8949) of texts, numbers, flags and
-// lists of texts; texts are byte strings of any bytes. Descriptors travel with the first byte
-// (SCM_RIGHTS, unix(7)). Each request says `protocol`; a supervisor that does not speak it answers
-// with an error and its own number. Both ends are processes of one user, outside of the sandbox.
+// Frames as in core/ipc/fields.h; descriptors travel with the first byte (SCM_RIGHTS, unix(7)).
+// Each request says `protocol`; a supervisor that does not speak it answers with an error and its
+// own number. Both ends are processes of one user, outside of the sandbox.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
-#include <variant>
 #include <vector>
 
 #include "core/base/error.h"
 #include "core/base/loop.h"
 #include "core/base/result.h"
 #include "core/base/unique_fd.h"
+#include "core/ipc/fields.h"
 
 namespace sbx::session {
 
 inline constexpr int kControlProtocol = 1;
-/// Longest frame: an argv of the kernel's most (6 MiB) fits.
-inline constexpr std::size_t kLongestFrame = std::size_t{16} << 20;
 inline constexpr std::size_t kMostFrameFds = 8;
 
-/// The fields of one frame by name. What is missing or of another type reads as the fallback.
-class Fields {
- public:
-  using List = std::vector<std::string>;
-  using Value = std::variant<std::string, std::int64_t, bool, List>;
-
-  Fields() = default;
-  /// A request or an answer of this kind.
-  explicit Fields(std::string_view op) { set("op", std::string(op)); }
-
-  Fields& set(std::string_view key, Value value);
-  bool has(std::string_view key) const { return find(key) != nullptr; }
-  std::string op() const { return text("op"); }
-  std::string text(std::string_view key) const;
-  std::int64_t number(std::string_view key, std::int64_t fallback = 0) const;
-  bool flag(std::string_view key) const;
-  List list(std::string_view key) const;
-  const std::map<std::string, Value, std::less<>>& all() const { return values_; }
-
- private:
-  const Value* find(std::string_view key) const;
-  std::map<std::string, Value, std::less<>> values_;
-};
-
-/// An answer that says `error`.
-Fields error_fields(const Error& error);
-/// The error that an answer says; nullopt when it says none.
-std::optional<Error> error_of(const Fields& fields);
-
-/// The whole frame.
-std::string encode_frame(const Fields& fields);
-/// The map of a frame, without its length. kProtocol for anything else.
-Result<Fields> decode_frame(std::string_view body);
+using ipc::decode_frame;
+using ipc::encode_frame;
+using ipc::error_fields;
+using ipc::error_of;
+using ipc::Fields;
+using ipc::kLongestFrame;
 
 struct Frame {
   Fields fields;
