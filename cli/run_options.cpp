@@ -32,9 +32,10 @@ Error usage(std::string message, std::string hint = {}) {
 
 /// Flags that set one key of the profile to their value as it stands.
 using KeyFlag = run::KeyField;
-constexpr std::array<KeyFlag, 12> kKeyFlags = {{
+constexpr std::array<KeyFlag, 13> kKeyFlags = {{
     {"image", "image"},
     {"isolation", "isolation"},
+    {"accel", "vm.accel"},
     {"workdir", "workdir"},
     {"memory", "limits.memory"},
     {"pids", "limits.pids"},

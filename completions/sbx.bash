@@ -9,13 +9,13 @@ _sbx_image_verbs='import pull build create export ls show rm gc --help'
 _sbx_profile_verbs='ls show check explain schema trust --help'
 
 # verb: run
-_sbx_run='-p --profile -c --code --image --entrypoint --isolation --set --allow-outside -i --in -o --out --require
+_sbx_run='-p --profile -c --code --image --entrypoint --isolation --accel --set --allow-outside -i --in -o --out --require
   -v --mount -P --package -e --env -w --workdir -t --tty --stdin -m --memory --pids --disk --inodes --cpus --timeout
   --cpu-time --output-limit --open-files --lock --on-overlap --deadline --retry --record --keep
   --json --status-fd -q --quiet --log-level --dry-run -h --help'
 # verb: batch
 _sbx_batch='-j --jobs --results --resume --fail-fast --memory-total -q --quiet --log-level
-  -p --profile --image --entrypoint --isolation --set --allow-outside -i --in -o --out --require -v --mount
+  -p --profile --image --entrypoint --isolation --accel --set --allow-outside -i --in -o --out --require -v --mount
   -P --package -e --env -w --workdir -m --memory --pids --disk --inodes --cpus --timeout --cpu-time
   --output-limit --open-files -h --help'
 # verb: session logs
@@ -29,7 +29,7 @@ _sbx_session_apply='--dry-run --force -h --help'
 # verb: session export
 _sbx_session_export='-o --output --path -h --help'
 # verb: session start
-_sbx_session_start='-p --profile --image --isolation --label -e --env -w --workdir -v --mount
+_sbx_session_start='-p --profile --image --isolation --accel --label -e --env -w --workdir -v --mount
   -P --package --set --allow-outside -m --memory --pids --disk --cpus --output-limit --open-files --json -q --quiet
   -h --help'
 # verb: session cp
@@ -120,7 +120,7 @@ _sbx_version='--json -h --help'
 # _sbx_takes_value WORD: whether WORD is a flag of run whose value is the next word.
 _sbx_takes_value() {
   case $1 in
-    -p | --profile | -c | --code | --isolation | --set | -i | --in | -o | --out | --require) ;;
+    -p | --profile | -c | --code | --isolation | --accel | --set | -i | --in | -o | --out | --require) ;;
     -P | --package) ;;
     -v | --mount | -e | --env | -w | --workdir | -m | --memory | --pids | --disk | --cpus) ;;
     --timeout | --inodes | --cpu-time | --output-limit | --open-files | --status-fd | --log-level) ;;
@@ -161,6 +161,7 @@ _sbx_offer_value() {
     -i | --in | -o | --out | -v | --mount) _sbx_offer_files "$2" ;;
     -e | --env) _sbx_offer_lines "$2" < <(compgen -e) ;;
     --isolation) _sbx_offer 'jail vm auto' "$2" ;;
+    --accel) _sbx_offer 'kvm tcg' "$2" ;;
     --on-overlap) _sbx_offer 'skip wait kill' "$2" ;;
     --log-level) _sbx_offer 'trace debug info warn error off' "$2" ;;
     --set)

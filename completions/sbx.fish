@@ -29,7 +29,7 @@ function __sbx_has_program
             continue
         end
         switch $word
-            case -p --profile -c --code --isolation --set -i --in -o --out --require -v --mount -P --package -e --env \
+            case -p --profile -c --code --isolation --accel --set -i --in -o --out --require -v --mount -P --package -e --env \
                     -w --workdir -m --memory --pids --disk --inodes --cpus --timeout --cpu-time --output-limit \
                     --open-files --status-fd --log-level --lock --on-overlap --deadline --retry --keep \
                     --image --entrypoint
@@ -155,6 +155,7 @@ complete -c sbx -n __sbx_run -s c -l code -x -d 'Run this text'
 complete -c sbx -n __sbx_run -l image -x -a '(__sbx_images)' -d 'Image whose files are the root'
 complete -c sbx -n __sbx_run -l entrypoint -x -d 'In front of the command'
 complete -c sbx -n __sbx_run -l isolation -x -a 'jail vm auto' -d 'Kind of sandbox'
+complete -c sbx -n __sbx_run -l accel -x -a 'kvm tcg' -d 'What runs a virtual machine'
 complete -c sbx -n __sbx_run -l set -x -a '(__sbx_keys)' -d 'Set a key of the profile'
 complete -c sbx -n __sbx_run -l allow-outside -d 'Let a project profile reach outside its directory'
 complete -c sbx -n __sbx_run -s i -l in -r -F -d 'Show a file or directory in /work'
@@ -200,6 +201,7 @@ complete -c sbx -n '__sbx_at batch' -s p -l profile -x -a '(__sbx_profiles; __fi
 complete -c sbx -n '__sbx_at batch' -l image -x -a '(__sbx_images)' -d 'Image whose files are the root'
 complete -c sbx -n '__sbx_at batch' -l entrypoint -x -d 'In front of the command'
 complete -c sbx -n '__sbx_at batch' -l isolation -x -a 'jail vm auto' -d 'Kind of sandbox'
+complete -c sbx -n '__sbx_at batch' -l accel -x -a 'kvm tcg' -d 'What runs a virtual machine'
 complete -c sbx -n '__sbx_at batch' -l set -x -a '(__sbx_keys)' -d 'Set a key of the profile'
 complete -c sbx -n '__sbx_at batch' -l allow-outside -d 'Let a project profile reach outside its directory'
 complete -c sbx -n '__sbx_at batch' -s i -l in -r -F -d 'Show a file or directory in /work'
@@ -262,6 +264,7 @@ complete -c sbx -n '__sbx_session_first start' -x -a '(__sbx_sessions)'
 complete -c sbx -n '__sbx_at session start' -s p -l profile -x -a '(__sbx_profiles; __fish_complete_suffix .yaml)' -d 'Profile'
 complete -c sbx -n '__sbx_at session start' -l image -x -a '(__sbx_images)' -d 'Image whose files are the root'
 complete -c sbx -n '__sbx_at session start' -l isolation -x -a 'jail vm auto' -d 'Kind of sandbox'
+complete -c sbx -n '__sbx_at session start' -l accel -x -a 'kvm tcg' -d 'What runs a virtual machine'
 complete -c sbx -n '__sbx_at session start' -l label -x -d 'A label KEY=VALUE'
 complete -c sbx -n '__sbx_at session start' -s e -l env -x -a '(set -xn)' -d 'Set a variable'
 complete -c sbx -n '__sbx_at session start' -s w -l workdir -x -d 'Programs start in this directory'

@@ -50,6 +50,7 @@ constexpr std::string_view kJobs = "For every job";
 constexpr std::string_view kLimits = "Limits of every job (unlimited lifts one)";
 
 constexpr std::array<std::string_view, 3> kIsolations = {"jail", "vm", "auto"};
+constexpr std::array<std::string_view, 2> kAccels = {"kvm", "tcg"};
 constexpr std::array<std::string_view, 6> kLevels = {
     "trace", "debug", "info", "warn", "error", "off"};
 
@@ -104,6 +105,14 @@ constexpr std::array kFlags = {
          Repeat::kLast,
          Complete::kChoice,
          kIsolations},
+    Flag{'\0',
+         "accel",
+         "HOW",
+         "What runs a virtual machine: kvm (the default), or tcg, which needs nothing and is slow",
+         kJobs,
+         Repeat::kLast,
+         Complete::kChoice,
+         kAccels},
     Flag{'\0', "set", "KEY=VALUE", "Set any key of the profile; repeatable", kJobs, Repeat::kAll},
     Flag{'\0',
          "allow-outside",

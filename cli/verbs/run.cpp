@@ -47,6 +47,7 @@ constexpr std::string_view kCron = "Unattended (cron); any of these makes it qui
 constexpr std::string_view kResult = "Result";
 
 constexpr std::array<std::string_view, 3> kIsolations = {"jail", "vm", "auto"};
+constexpr std::array<std::string_view, 2> kAccels = {"kvm", "tcg"};
 constexpr std::array<std::string_view, 3> kOverlaps = {"skip", "wait", "kill"};
 constexpr std::array<std::string_view, 6> kLevels = {
     "trace", "debug", "info", "warn", "error", "off"};
@@ -83,6 +84,14 @@ constexpr std::array kFlags = {
          Repeat::kLast,
          Complete::kChoice,
          kIsolations},
+    Flag{'\0',
+         "accel",
+         "HOW",
+         "What runs a virtual machine: kvm (the default), or tcg, which needs nothing and is slow",
+         kWhat,
+         Repeat::kLast,
+         Complete::kChoice,
+         kAccels},
     Flag{'\0',
          "set",
          "KEY=VALUE",

@@ -29,6 +29,7 @@ constexpr std::string_view kWhat = "What it is like";
 constexpr std::string_view kLimits = "Limits (the profile's when not given; unlimited lifts one)";
 constexpr std::string_view kResult = "Result";
 constexpr std::array<std::string_view, 3> kIsolations = {"jail", "vm", "auto"};
+constexpr std::array<std::string_view, 2> kAccels = {"kvm", "tcg"};
 
 constexpr std::array kFlags = {
     Flag{'p',
@@ -51,6 +52,14 @@ constexpr std::array kFlags = {
          Repeat::kLast,
          Complete::kChoice,
          kIsolations},
+    Flag{'\0',
+         "accel",
+         "HOW",
+         "What runs a virtual machine: kvm (the default), or tcg, which needs nothing and is slow",
+         kWhat,
+         Repeat::kLast,
+         Complete::kChoice,
+         kAccels},
     Flag{'\0', "label", "KEY=VALUE", "A label, for ls --label; repeatable", kWhat, Repeat::kAll},
     Flag{'e',
          "env",

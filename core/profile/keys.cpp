@@ -246,6 +246,23 @@ const std::array kTable{
         SBX_FIELD(HostPath, packages.source),
         "the directory of wheels and npm tarballs that packages are taken from",
         "SBX_PACKAGES_SOURCE"},
+    Key{"vm.accel",
+        SBX_FIELD(std::string, vm.accel),
+        "what runs a virtual machine: the processor (kvm), or slow software emulation (tcg)",
+        "SBX_ACCEL",
+        {},
+        accel_complaint,
+        "^(kvm|tcg)$"},
+    Key{"vm.kernel",
+        SBX_FIELD(std::string, vm.kernel),
+        "the guest kernel of a virtual machine; empty takes the newest of sbx kernel ls",
+        {},
+        {},
+        kernel_complaint,
+        "^([A-Za-z0-9][A-Za-z0-9._+~-]*)?$"},
+    Key{"vm.warm",
+        SBX_FIELD(bool, vm.is_warm),
+        "start a virtual machine from a memory image that has booted; false boots each time"},
     Key{"labels",
         SBX_FIELD(Labels, labels),
         "words on a session for people and programs to find it by",
@@ -256,11 +273,12 @@ const std::array kTable{
 };
 #undef SBX_FIELD
 
-constexpr std::array<std::string_view, 4> kGroups{"language", "limits", "packages", "session"};
+constexpr std::array<std::string_view, 5> kGroups{
+    "language", "limits", "packages", "session", "vm"};
 
 // Keys that the design knows and this version does not have: saying so beats "unknown key".
-constexpr std::array<std::string_view, 9> kLater{
-    "root", "network", "net", "secrets", "hooks", "ports", "browser", "approvals", "kernel"};
+constexpr std::array<std::string_view, 8> kLater{
+    "root", "network", "net", "secrets", "hooks", "ports", "browser", "approvals"};
 
 struct Synonym {
   std::string_view word;
@@ -283,6 +301,8 @@ constexpr std::array kSynonyms{
     Synonym{"cap_add", "capabilities"},
     Synonym{"inherits", "extends"},
     Synonym{"backend", "isolation"},
+    Synonym{"kernel", "vm.kernel"},
+    Synonym{"accel", "vm.accel"},
     Synonym{"service", "services"},
     Synonym{"daemons", "services"},
     Synonym{"label", "labels"},

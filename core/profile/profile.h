@@ -127,6 +127,13 @@ struct ListItem {
   bool operator==(const ListItem&) const = default;
 };
 
+/// What concerns only virtual machines.
+struct VmSettings {
+  std::string accel = "kvm";  // "kvm", or "tcg": software emulation, slow; never fallen back to
+  std::string kernel;         // name of a guest kernel; empty: the newest that is installed
+  bool is_warm = true;        // start from a template that has booted already
+};
+
 using Labels = std::map<std::string, std::string, std::less<>>;
 
 struct Profile {
@@ -149,6 +156,7 @@ struct Profile {
   SessionSettings session;
   Labels labels;
   Packages packages;
+  VmSettings vm;
   /// No key: what comes with packages, put into the environment after everything else.
   std::vector<ListItem> list_items;
 

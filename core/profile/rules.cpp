@@ -130,6 +130,20 @@ std::string image_complaint(std::string_view name) {
   return {};
 }
 
+std::string accel_complaint(std::string_view text) {
+  return text == "kvm" || text == "tcg" ? "" : "must be kvm or tcg";
+}
+
+std::string kernel_complaint(std::string_view name) {
+  if (name.empty()) return {};
+  if (name.size() > kMostName) return "is longer than 64 characters";
+  const bool is_valid =
+      is_alnum(name.front()) && std::all_of(name.begin(), name.end(), [](char c) {
+        return is_alnum(c) || std::string_view("._+~-").find(c) != std::string_view::npos;
+      });
+  return is_valid ? "" : "is no kernel's name: see sbx kernel ls";
+}
+
 std::string line_complaint(std::string_view text) {
   return has_control(without_last_newline(text)) ? "must be one line of plain text" : "";
 }

@@ -11,6 +11,8 @@ namespace sbx::profile {
 /// A profile's name: letters, digits, dot, dash, underscore; at most 64.
 std::string name_complaint(std::string_view name);
 std::string image_complaint(std::string_view name);
+std::string accel_complaint(std::string_view text);
+std::string kernel_complaint(std::string_view name);
 std::string line_complaint(std::string_view text);
 std::string env_name_complaint(std::string_view name);
 std::string env_value_complaint(std::string_view value);
