@@ -48,6 +48,9 @@ enum class Stage : uint32_t {
   kExec,
 };
 
+/// Number of the first descriptor behind the three streams.
+constexpr int kFirstMoreFd = 3;
+
 struct ExecReport {
   Stage stage;
   int32_t error;
@@ -61,6 +64,7 @@ struct ChildPlan {
   std::vector<const char*> candidates;
   const char* cwd = nullptr;
   std::array<int, 3> stdio{-1, -1, -1};
+  std::span<const UniqueFd> more;  ///< each above all numbers that they are to have
   bool has_terminal = false;
   int report_fd = -1;
   std::span<const UniqueFd> join_fds;
@@ -110,6 +114,19 @@ void join_cgroup_in_child(const ChildPlan& plan) noexcept {
       written = ::write(fd.get(), "0", 1);
     } while (written < 0 && errno == EINTR);
     if (written != 1) fail_in_child(plan, Stage::kCgroup, errno);
+  }
+}
+
+/// Whatever the agent has at these numbers is not needed any more, the report pipe lies above.
+void take_more_fds_in_child(const ChildPlan& plan) noexcept {
+  int to = kFirstMoreFd;
+  for (const UniqueFd& fd : plan.more) {
+    if (::dup2(fd.get(), to++) < 0) fail_in_child(plan, Stage::kStdio, errno);
+  }
+  // Everything else goes at exec; the report pipe is close-on-exec already.
+  const auto first = static_cast<unsigned>(to);
+  if (::syscall(SYS_close_range, first, ~0U, 4U /* CLOSE_RANGE_CLOEXEC */) != 0) {
+    fail_in_child(plan, Stage::kStdio, errno);
   }
 }
 
@@ -217,10 +234,7 @@ confine::SeccompProfile filter_of(const PayloadRules& rules) noexcept {
   unblock_signals_in_child();
   take_stdio_in_child(plan);
   join_cgroup_in_child(plan);
-  // Everything but the three streams goes at exec; the report pipe is close-on-exec already.
-  if (::syscall(SYS_close_range, 3U, ~0U, 4U /* CLOSE_RANGE_CLOEXEC */) != 0) {
-    fail_in_child(plan, Stage::kStdio, errno);
-  }
+  take_more_fds_in_child(plan);
   if (const int error = confine::apply_rlimits_in_child(rules.rlimits); error != 0) {
     fail_in_child(plan, Stage::kLimits, error);
   }
@@ -379,10 +393,20 @@ void give_pipes(std::span<const UniqueFd> stdio, const PayloadRules& rules) {
   }
 }
 
+/// Copies at `lowest` and above: giving them lower numbers overwrites none.
+Result<std::vector<UniqueFd>> lift(std::span<const UniqueFd> fds, int lowest) {
+  std::vector<UniqueFd> out;
+  for (const UniqueFd& fd : fds) {
+    SBX_ASSIGN(UniqueFd copy, sys::dup(fd.get(), lowest));
+    out.push_back(std::move(copy));
+  }
+  return out;
+}
+
 }  // namespace
 
 Result<Starting> start_exec(const ipc::Exec& request,
-                            std::span<const UniqueFd> stdio,
+                            std::span<const UniqueFd> fds,
                             const ExecContext& context) {
   if (request.argv.empty()) return Error(Errc::kUsage, "no program to run");
   SBX_ASSIGN(const PayloadRules rules, rules_for(request, context.rules));
@@ -390,18 +414,27 @@ Result<Starting> start_exec(const ipc::Exec& request,
   starting.candidates = find_candidates(request);
   Pty pty;
   ChildPlan plan;
+  const size_t streams = request.tty ? 0 : 3;
+  if (fds.size() != streams + request.more_fds) {
+    return Error(Errc::kProtocol, "exec without its descriptors");
+  }
   if (request.tty) {
     SBX_ASSIGN(pty, open_pty(request.rows, request.cols, rules.uid, rules.gid));
     plan.stdio = {pty.slave.get(), pty.slave.get(), pty.slave.get()};
     plan.has_terminal = true;
   } else {
-    if (stdio.size() != 3) return Error(Errc::kProtocol, "exec without its three descriptors");
-    give_pipes(stdio, rules);
-    for (size_t i = 0; i < 3; ++i) {
-      plan.stdio[i] = stdio[i].get();
+    give_pipes(fds.first(streams), rules);
+    for (size_t i = 0; i < streams; ++i) {
+      plan.stdio[i] = fds[i].get();
     }
   }
+  const int free_above = kFirstMoreFd + static_cast<int>(request.more_fds);
+  SBX_ASSIGN(const std::vector<UniqueFd> more, lift(fds.subspan(streams), free_above));
+  plan.more = more;
   SBX_ASSIGN(sys::Pipe report, sys::pipe());
+  if (report.w.get() < free_above) {
+    SBX_ASSIGN(report.w, sys::dup(report.w.get(), free_above));
+  }
   plan.argv = pointers(request.argv);
   plan.env = pointers(request.env);
   for (const std::string& path : starting.candidates) {

@@ -3,7 +3,8 @@
 // Theory of operation. The agent prepares everything that needs memory (argument arrays, the paths
 // that argv[0] may mean), forks, and the child makes only system calls, in this order:
 //   1. session of its own, controlling terminal or the three descriptors
-//   2. the payload's cgroup (before it can use anything)
+//   2. the payload's cgroup (before it can use anything); then further descriptors, which take
+//      numbers that the agent has others at
 //   3. working directory, resource limits
 //   4. ids, capabilities, no_new_privs; from here on it is as weak as the program will be
 //   5. Landlock, then seccomp (which forbids what the steps before needed)
@@ -39,9 +40,9 @@ struct ExecContext {
   bool is_alone = false;  ///< no process of the payload exists yet, and nothing can stop it
 };
 
-/// Forks the child. `stdio` are its three descriptors (ignored with a terminal).
+/// Forks the child. `fds` are its three descriptors (none with a terminal) and `more_fds` others.
 Result<Starting> start_exec(const ipc::Exec& request,
-                            std::span<const UniqueFd> stdio,
+                            std::span<const UniqueFd> fds,
                             const ExecContext& context);
 
 /// What the error pipe said: empty text when the program runs.

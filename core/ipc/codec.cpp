@@ -83,6 +83,7 @@ struct BodyWriter {
     w.u8(m.has_user ? 1 : 0);
     w.u32(m.uid);
     w.u32(m.gid);
+    w.u32(m.more_fds);
   }
   void operator()(const Signal& m) const {
     w.u32(m.id);
@@ -151,6 +152,8 @@ void read_into(Reader& r, Exec& m) {
   m.has_user = r.u8() != 0;
   m.uid = r.u32();
   m.gid = r.u32();
+  m.more_fds = r.u32();
+  if (m.more_fds > kMaxMoreFds) r.fail();
 }
 void read_into(Reader& r, Signal& m) {
   m.id = r.u32();

@@ -13,7 +13,7 @@
 
 namespace sbx::ipc {
 
-inline constexpr uint16_t kProtocolVersion = 2;
+inline constexpr uint16_t kProtocolVersion = 3;
 
 /// Host to agent: the encoded set-up plan.
 struct Setup {
@@ -21,7 +21,11 @@ struct Setup {
   std::string plan;  ///< opaque here; the backend's own encoding
 };
 
-/// Host to agent: start a program. Descriptors: stdin, stdout, stderr (none with `tty`).
+/// Most descriptors that an Exec gives its program besides the three streams.
+inline constexpr uint32_t kMaxMoreFds = 32;
+
+/// Host to agent: start a program. Descriptors: stdin, stdout, stderr (none with `tty`), then
+/// `more_fds` further ones.
 struct Exec {
   uint32_t id = 0;
   std::vector<std::string> argv;
@@ -34,6 +38,7 @@ struct Exec {
   bool has_user = false;  ///< run as `uid` and `gid` (inside's), not as the job
   uint32_t uid = 0;
   uint32_t gid = 0;
+  uint32_t more_fds = 0;  ///< they are 3, 4, ... in the program; at most kMaxMoreFds
 };
 
 /// Host to agent: signal one exec's process group, or every process but PID 1 when `id` is 0.

@@ -23,6 +23,7 @@ std::vector<ipc::Message> one_of_each() {
   exec.has_user = true;
   exec.uid = 17;
   exec.gid = 18;
+  exec.more_fds = 3;
   return {ipc::Setup{1, "plan"},
           exec,
           ipc::Signal{3, 15},
@@ -91,4 +92,13 @@ TEST_CASE("codec: a list that claims a billion items allocates nothing") {
   const auto decoded = ipc::decode_body(1, writer.take());
   REQUIRE_FALSE(decoded.ok());
   CHECK(decoded.error().code() == Errc::kProtocol);
+}
+
+TEST_CASE("codec: an exec with more descriptors than a message may hold is refused") {
+  ipc::Exec exec;
+  exec.argv = {"a"};
+  exec.more_fds = ipc::kMaxMoreFds;
+  CHECK(ipc::decode_body(1, ipc::encode_body(exec)).ok());
+  exec.more_fds = ipc::kMaxMoreFds + 1;
+  CHECK_FALSE(ipc::decode_body(1, ipc::encode_body(exec)).ok());
 }
