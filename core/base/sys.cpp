@@ -183,11 +183,23 @@ Result<Pipe> pipe(int flags) {
   return Pipe{UniqueFd(fds[0]), UniqueFd(fds[1])};
 }
 
-Result<SocketPair> socketpair_seqpacket() {
+namespace {
+
+Result<SocketPair> socket_pair(int type) {
   std::array<int, 2> fds{-1, -1};
-  const int value = ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds.data());
+  const int value = ::socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, fds.data());
   SBX_TRY(status(value, "create a socket pair"));
   return SocketPair{UniqueFd(fds[0]), UniqueFd(fds[1])};
+}
+
+}  // namespace
+
+Result<SocketPair> socketpair_seqpacket() {
+  return socket_pair(SOCK_SEQPACKET);
+}
+
+Result<SocketPair> socketpair_stream() {
+  return socket_pair(SOCK_STREAM);
 }
 
 Status set_nonblocking(int fd, bool on) {

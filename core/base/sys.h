@@ -76,6 +76,8 @@ struct SocketPair {
 };
 /// Two connected AF_UNIX SOCK_SEQPACKET sockets.
 Result<SocketPair> socketpair_seqpacket();
+/// Two connected AF_UNIX SOCK_STREAM sockets.
+Result<SocketPair> socketpair_stream();
 
 Status set_nonblocking(int fd, bool on);
 /// Asks for a pipe buffer of `size` bytes (F_SETPIPE_SZ); the size in force, 0 when unknown.

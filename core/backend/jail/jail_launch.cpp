@@ -18,6 +18,7 @@
 #include <linux/sched.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -38,6 +39,7 @@
 #include "core/backend/jail/kept_root.h"
 #include "core/backend/jail/staged.h"
 #include "core/backend/jail/tree_builder.h"
+#include "core/base/fs.h"
 #include "core/base/sys.h"
 #include "core/base/text.h"
 #include "core/confine/idmap.h"
@@ -103,6 +105,28 @@ bool can_others_read(int mount) {
   return !S_ISDIR(info.value().st_mode) && (info.value().st_mode & S_IROTH) != 0;
 }
 
+/// A detached mount of a node of our own for the host's device `path`, which belongs to `owner`: a
+/// device cannot be given to ids of the job's (devtmpfs maps none), nor should the host's be.
+Result<UniqueFd> open_own_device(const std::string& path,
+                                 const std::string& state_dir,
+                                 const backend::User& owner) {
+  SBX_ASSIGN(const struct stat info, sys::fstatat(AT_FDCWD, path, 0));
+  if (!S_ISCHR(info.st_mode)) return Error(Errc::kUnsupported, text::cat(path, " is no device"));
+  SBX_ASSIGN(const fs::TempDir dir, fs::TempDir::create(state_dir, ".dev-"));
+  constexpr const char* kName = "node";
+  if (::mknodat(dir.fd(), kName, S_IFCHR | 0600, info.st_rdev) != 0) {
+    return sys_error(text::cat("make a node of ", path, " in ", state_dir));
+  }
+  SBX_TRY(sys::fchownat(dir.fd(), kName, owner.uid, owner.gid, AT_SYMLINK_NOFOLLOW));
+  struct statvfs place {};
+  if (::fstatvfs(dir.fd(), &place) == 0 && (place.f_flag & ST_NODEV) != 0) {
+    return Error(Errc::kUnsupported,
+                 text::cat("no device can be used on the file system of ", state_dir, " (nodev)"))
+        .with_hint("set SBX_STATE_DIR to a directory of another file system");
+  }
+  return sys::open_tree(dir.fd(), kName, OPEN_TREE_CLONE);
+}
+
 struct OpenedSources {
   std::vector<UniqueFd> mounts;
   std::vector<backend::InputMount> copies;
@@ -115,6 +139,11 @@ Result<OpenedSources> open_sources(JailPlan& plan, const backend::User& job_on_h
   std::vector<size_t> dropped;
   for (size_t i = 0; i < plan.sources.size(); ++i) {
     const SourceMount& source = plan.sources[i];
+    if (source.is_device) {
+      SBX_ASSIGN(UniqueFd device, open_own_device(source.path, plan.state_dir, job_on_host));
+      out.mounts.push_back(std::move(device));
+      continue;
+    }
     SBX_ASSIGN(UniqueFd mount, confine::open_source(source.path, source.beneath));
     const Status mapped = map_owner(mount.get(), job_on_host);
     if (!mapped.ok() &&

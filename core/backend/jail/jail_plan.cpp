@@ -93,7 +93,13 @@ bool Planner::is_changing_root() const {
 /// be able to.
 Status Planner::add_source(Bind bind, bool is_input) {
   if (!facts_.basics.has_id_range()) return builder_.add_bind(std::move(bind));
-  SourceMount source{bind.source, bind.beneath, bind.kind == BindKind::kDir, is_input, bind.mode};
+  SourceMount source;
+  source.path = bind.source;
+  source.beneath = bind.beneath;
+  source.is_dir = bind.kind == BindKind::kDir;
+  source.is_input = is_input;
+  source.is_device = bind.kind == BindKind::kDevice;
+  source.mode = bind.mode;
   bind.source_fd = static_cast<int32_t>(plan_.sources.size());
   SBX_TRY(builder_.add_bind(std::move(bind)));
   plan_.sources.push_back(std::move(source));
@@ -147,6 +153,25 @@ Status Planner::add_mounts() {
     bind.kind = facts_.mount_is_dir[index] ? BindKind::kDir : BindKind::kFile;
     bind.mode =
         mount.mode == profile::MountMode::kReadWrite ? BindMode::kReadWrite : BindMode::kReadOnly;
+    SBX_TRY(add_source(std::move(bind), false));
+  }
+  return {};
+}
+
+Status Planner::add_devices() {
+  if (request_.devices.empty()) return {};
+  if (is_image() || request_.root.has_value()) {
+    return Error(Errc::kUnsupported, "devices in a root that is kept, or of an image");
+  }
+  for (const std::string& device : request_.devices) {
+    if (!is_below(device, "/dev") || device.find('/', 5) != std::string::npos) {
+      return Error(Errc::kUsage, text::cat(device, " is no device in /dev"));
+    }
+    Bind bind;
+    bind.source = device;
+    bind.path = device;
+    bind.kind = BindKind::kDevice;
+    bind.mode = BindMode::kReadWrite;
     SBX_TRY(add_source(std::move(bind), false));
   }
   return {};
@@ -239,6 +264,7 @@ Result<JailPlan> Planner::make() {
   add_scratch();
   SBX_TRY(add_inputs());
   SBX_TRY(add_mounts());
+  SBX_TRY(add_devices());
   add_volumes();
   add_workdir();
   SBX_TRY(add_cgroup_view());

@@ -76,7 +76,8 @@ struct SourceMount {
   std::string path;
   std::string beneath;
   bool is_dir = false;
-  bool is_input = false;  ///< may be copied when it cannot be mapped
+  bool is_input = false;   ///< may be copied when it cannot be mapped
+  bool is_device = false;  ///< a node of the same device that belongs to the job is shown instead
   confine::BindMode mode = confine::BindMode::kReadOnly;
 };
 

@@ -31,6 +31,7 @@ class Planner {
   Status add_source(confine::Bind bind, bool is_input);
   Status add_inputs();
   Status add_mounts();
+  Status add_devices();
   void add_workdir();
   Status add_cgroup_view();
   void freeze_proc();
