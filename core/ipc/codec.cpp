@@ -134,6 +134,16 @@ struct BodyWriter {
     w.u8(m.is_announcing ? 1 : 0);
     w.u8(m.is_resuming ? 1 : 0);
   }
+  void operator()(const Running& m) const {
+    w.u32(m.id);
+    w.i32(m.pid);
+    w.u8(m.tty ? 1 : 0);
+    w.u8(m.is_worker ? 1 : 0);
+    w.u8(m.has_exited ? 1 : 0);
+    w.u8(m.has_in ? 1 : 0);
+    w.u8(m.has_out ? 1 : 0);
+    w.u8(m.has_err ? 1 : 0);
+  }
 };
 
 void read_into(Reader& r, Setup& m) {
@@ -210,6 +220,16 @@ void read_into(Reader& r, Files& m) {
   m.is_following = r.u8() != 0;
   m.is_announcing = r.u8() != 0;
   m.is_resuming = r.u8() != 0;
+}
+void read_into(Reader& r, Running& m) {
+  m.id = r.u32();
+  m.pid = r.i32();
+  m.tty = r.u8() != 0;
+  m.is_worker = r.u8() != 0;
+  m.has_exited = r.u8() != 0;
+  m.has_in = r.u8() != 0;
+  m.has_out = r.u8() != 0;
+  m.has_err = r.u8() != 0;
 }
 
 template <size_t I = 0>

@@ -126,6 +126,20 @@ struct Files {
   bool is_resuming = false;
 };
 
+/// To the host, from a bridge that was made for a machine which lived on without one: an exec that
+/// is there. No agent says it. Descriptors, in this order: of a terminal the one host end, else
+/// those of its streams (stdin's writing end, the others' reading ends) that have not ended.
+struct Running {
+  uint32_t id = 0;
+  int32_t pid = 0;          ///< inside's number; 0 before Started, which then follows
+  bool tty = false;         ///< has a terminal (which may have ended: then no descriptor)
+  bool is_worker = false;   ///< of a copy, which fails: its streams did not live on
+  bool has_exited = false;  ///< was said before; others hold its streams
+  bool has_in = false;
+  bool has_out = false;
+  bool has_err = false;
+};
+
 /// The wire type is the index, so new ones go to the end.
 using Message = std::variant<Setup,
                              Exec,
@@ -139,7 +153,8 @@ using Message = std::variant<Setup,
                              Begin,
                              SetFrozen,
                              FrozenSet,
-                             Files>;
+                             Files,
+                             Running>;
 
 /// A received message and the descriptors that came with it.
 struct Received {
