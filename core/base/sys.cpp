@@ -186,6 +186,7 @@ Result<Pipe> pipe(int flags) {
 namespace {
 
 Result<SocketPair> socket_pair(int type) {
+Result<SocketPair> make_socketpair(int type) {
   std::array<int, 2> fds{-1, -1};
   const int value = ::socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, fds.data());
   SBX_TRY(status(value, "create a socket pair"));
@@ -200,6 +201,8 @@ Result<SocketPair> socketpair_seqpacket() {
 
 Result<SocketPair> socketpair_stream() {
   return socket_pair(SOCK_STREAM);
+  return make_socketpair(SOCK_SEQPACKET);
+  return make_socketpair(SOCK_STREAM);
 }
 
 Status set_nonblocking(int fd, bool on) {

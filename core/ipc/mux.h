@@ -29,9 +29,9 @@ namespace sbx::ipc {
 
 inline constexpr uint16_t kMuxVersion = 1;
 inline constexpr size_t kFrameHeaderSize = 9;
-/// Longest frame with its header: what a stream waits at most for another's.
-inline constexpr size_t kMaxFrame = size_t{64} << 10;
-inline constexpr size_t kMaxPayload = kMaxFrame - kFrameHeaderSize;
+/// Longest payload: what a stream waits at most for another's.
+inline constexpr size_t kMaxPayload = size_t{64} << 10;
+inline constexpr size_t kMaxFrame = kFrameHeaderSize + kMaxPayload;
 /// What the writer of a half may send before the reader's first CREDIT.
 inline constexpr uint32_t kWindow = 256U << 10;
 /// Longest opaque header of an OPEN.

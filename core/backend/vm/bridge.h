@@ -91,7 +91,8 @@ class Bridge {
   void drain_wire(uint64_t total, std::function<void(Status)> then);
   /// After both are done: what the next host's bridge has to know. Bytes that came from the guest
   /// and were not delivered are in it, and those that wait in local pipes for the guest, and
-  /// messages. The bridge is of no more use. kInternal when it is not at rest.
+  /// messages. It can still resume(), if the state is thrown away. kInternal when it is not at
+  /// rest.
   Result<std::string> state();
   /// Goes on, over the same wire (a snapshot that failed) or over what has taken its place: the
   /// guest's port is the same file. `epoch` differs from the one before.

@@ -2,8 +2,8 @@
 // guest says before it is checked.
 //
 // It has no capabilities and can get none (no_new_privs), cannot be looked at or traced (not
-// dumpable), has no descriptors but its own, is a session of its own, and dies with the process
-// that started it.
+// dumpable), can open no file (where the kernel has Landlock), has the system calls of a job and no
+// descriptors but its own, is a session of its own, and dies with the process that started it.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,7 @@
 #include "core/base/result.h"
 #include "core/base/unique_fd.h"
 #include "core/base/units.h"
+#include "core/ipc/fields.h"
 
 namespace sbx::vm {
 
@@ -28,7 +29,7 @@ class BridgeProcess {
  public:
   BridgeProcess(BridgeProcess&&) noexcept = default;
   BridgeProcess& operator=(BridgeProcess&&) noexcept = default;
-  /// Kills the process if it lives: what it has not delivered by then is lost. See let_go().
+  /// Kills the process if it lives: what it has not delivered by then is lost.
   ~BridgeProcess() = default;
 
   /// The supervisor's end of the channel (SEQPACKET), for ipc::Channel with Side::kHost. Once.
@@ -58,6 +59,8 @@ class BridgeProcess {
         state_(std::move(state)) {}
 
  private:
+  Result<ipc::Fields> ask(const ipc::Fields& order, Millis timeout);
+
   ChildProcess process_;
   UniqueFd channel_;
   UniqueFd control_;
