@@ -2,6 +2,7 @@
 #include "core/ipc/fields.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -14,28 +15,103 @@ using Json = nlohmann::json;
 
 constexpr unsigned kBitsPerByte = 8;
 
-/// Discarded when it is no CBOR. The library throws for a length that nothing can have, whatever it
-/// is told of exceptions.
-Json parse_cbor(std::string_view body) {
-  try {
-    return Json::from_cbor(body, true, false);
-  } catch (const Json::exception&) {
-    return Json(Json::value_t::discarded);
-  }
+// Major types of RFC 8949.
+constexpr unsigned kUnsigned = 0;
+constexpr unsigned kNegative = 1;
+constexpr unsigned kText = 3;
+constexpr unsigned kArray = 4;
+constexpr unsigned kMap = 5;
+constexpr unsigned kSimple = 7;
+constexpr std::uint64_t kFalse = 20;
+constexpr std::uint64_t kTrue = 21;
+
+struct Head {
+  unsigned major = 0;
+  std::uint64_t argument = 0;
+};
+
+Error malformed() {
+  return Error(Errc::kProtocol, "a frame that is no map of texts, numbers, flags and lists");
 }
 
-std::optional<Fields::Value> value_of(const Json& json) {
-  if (json.is_string()) return json.get<std::string>();
-  if (json.is_boolean()) return json.get<bool>();
-  if (json.is_number_integer()) return json.get<std::int64_t>();
-  if (!json.is_array()) return std::nullopt;
-  Fields::List list;
-  for (const Json& item : json) {
-    if (!item.is_string()) return std::nullopt;
-    list.push_back(item.get<std::string>());
+/// Reads what encode_frame() writes and nothing else, without recursion: what is nested deeper than
+/// a list in the map is refused, so no input can exhaust the stack.
+class Reader {
+ public:
+  explicit Reader(std::string_view rest) : rest_(rest) {}
+
+  Result<Fields> map() {
+    SBX_ASSIGN(const Head top, head());
+    if (top.major != kMap) return malformed();
+    Fields fields;
+    for (std::uint64_t i = 0; i < top.argument; ++i) {
+      SBX_ASSIGN(const Head key_head, head());
+      SBX_ASSIGN(const std::string key, text(key_head));
+      SBX_ASSIGN(Fields::Value held, value());
+      fields.set(key, std::move(held));
+    }
+    if (!rest_.empty()) return malformed();
+    return fields;
   }
-  return list;
-}
+
+ private:
+  Result<Head> head() {
+    constexpr unsigned kMajorShift = 5;
+    constexpr unsigned kInfoMask = 31;
+    constexpr unsigned kFirstLong = 24;  // the argument is in 1, 2, 4 or 8 further bytes
+    constexpr unsigned kLastLong = 27;
+    if (rest_.empty()) return malformed();
+    const auto first = static_cast<unsigned char>(rest_.front());
+    rest_.remove_prefix(1);
+    const unsigned info = first & kInfoMask;
+    Head out{static_cast<unsigned>(first) >> kMajorShift, info};
+    if (info < kFirstLong) return out;
+    if (info > kLastLong) return malformed();
+    const std::size_t size = std::size_t{1} << (info - kFirstLong);
+    if (rest_.size() < size) return malformed();
+    out.argument = 0;
+    for (std::size_t i = 0; i < size; ++i) {
+      out.argument = out.argument << kBitsPerByte | static_cast<unsigned char>(rest_[i]);
+    }
+    rest_.remove_prefix(size);
+    return out;
+  }
+
+  Result<std::string> text(const Head& head) {
+    if (head.major != kText || head.argument > rest_.size()) return malformed();
+    std::string out(rest_.substr(0, head.argument));
+    rest_.remove_prefix(head.argument);
+    return out;
+  }
+
+  Result<Fields::Value> value() {
+    constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+    SBX_ASSIGN(const Head first, head());
+    const bool is_number = first.major == kUnsigned || first.major == kNegative;
+    if (is_number && first.argument <= kMost) {
+      const auto number = static_cast<std::int64_t>(first.argument);
+      return Fields::Value(first.major == kUnsigned ? number : -1 - number);
+    }
+    if (first.major == kSimple && (first.argument == kTrue || first.argument == kFalse)) {
+      return Fields::Value(first.argument == kTrue);
+    }
+    if (first.major == kArray) return list(first.argument);
+    SBX_ASSIGN(std::string held, text(first));
+    return Fields::Value(std::move(held));
+  }
+
+  Result<Fields::Value> list(std::uint64_t count) {
+    Fields::List out;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      SBX_ASSIGN(const Head item, head());
+      out.emplace_back();
+      SBX_ASSIGN(out.back(), text(item));
+    }
+    return Fields::Value(std::move(out));
+  }
+
+  std::string_view rest_;
+};
 
 }  // namespace
 
@@ -103,15 +179,7 @@ std::string encode_frame(const Fields& fields) {
 }
 
 Result<Fields> decode_frame(std::string_view body) {
-  const Json json = parse_cbor(body);
-  if (!json.is_object()) return Error(Errc::kProtocol, "a frame that is no map");
-  Fields fields;
-  for (const auto& [key, value] : json.items()) {
-    auto held = value_of(value);
-    if (!held.has_value()) return Error(Errc::kProtocol, "a field of an unknown kind");
-    fields.set(key, *std::move(held));
-  }
-  return fields;
+  return Reader(body).map();
 }
 
 std::uint32_t frame_length(std::string_view bytes) {
