@@ -73,7 +73,10 @@ struct InputFile {
 
 /// The root file system of an image, in place of the host's tree.
 struct ImageRoot {
-  std::vector<std::string> layers;   ///< absolute layer directories (as WritableRoot), lowest first
+  std::vector<std::string> layers;  ///< absolute layer directories (as WritableRoot), lowest first
+  /// "fs/root" of each of `layers` is a file system of its own, mounted there, whose owners are as
+  /// inside. Needs ids of a range.
+  bool are_mounts = false;
   User user;                         ///< the image's; programs run as it
   std::vector<uint32_t> groups;      ///< its further groups
   std::vector<std::string> volumes;  ///< directories that have to be there: absolute, normalised

@@ -158,6 +158,12 @@ Status fsconfig_set_flag(int fsfd, const std::string& key);
 Status fsconfig_create(int fsfd);
 /// fsmount(2) with FSMOUNT_CLOEXEC; `attr_flags`: MOUNT_ATTR_*.
 Result<UniqueFd> fsmount(int fsfd, unsigned attr_flags);
+/// mount(2), for what is mounted by one call; `data` may be empty.
+Status mount(Path source,
+             Path target,
+             const std::string& type,
+             unsigned long flags,
+             const std::string& data);
 /// umount2(2); `flags`: MNT_DETACH, UMOUNT_NOFOLLOW.
 Status umount2(Path path, int flags);
 Status pivot_root(Path new_root, Path put_old);

@@ -96,6 +96,16 @@ Result<UniqueFd> fsmount(int fsfd, unsigned attr_flags) {
   return UniqueFd(fd);
 }
 
+Status mount(Path source,
+             Path target,
+             const std::string& type,
+             unsigned long flags,
+             const std::string& data) {
+  const int value = ::mount(
+      source.c_str(), target.c_str(), type.c_str(), flags, data.empty() ? nullptr : data.c_str());
+  return status(value, "mount ", type, " ", source, " on ", target);
+}
+
 Status umount2(Path path, int flags) {
   return status(::umount2(path.c_str(), flags), "unmount ", path);
 }

@@ -65,7 +65,7 @@ void assemble(JailPlan& plan, std::vector<confine::Step> built, size_t base_size
   confine::Overlay root{"/", {}, plan.root_upper, {}};
   root.part = kRootPart;
   for (uint32_t i = 0; i < plan.root->lowers.size(); ++i) {
-    root.lowers.push_back({i, text::cat("fs/", kRootPart)});
+    root.lowers.push_back({i, plan.staged[i].is_mount ? "" : text::cat("fs/", kRootPart)});
   }
   LayeredRequest request;
   request.base_size = plan.is_image ? base_size : SIZE_MAX;

@@ -86,6 +86,7 @@ struct StagedSource {
   std::string path;
   std::string beneath;
   bool is_layer = false;  ///< else a directory of the user's; an empty path: the throw-away one
+  bool is_mount = false;  ///< a layer's root itself, with owners as inside
 };
 
 struct JailPlan {

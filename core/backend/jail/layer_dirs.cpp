@@ -240,8 +240,8 @@ bool tmpfs_keeps_attributes() {
   return file.ok() && ::fsetxattr(file.value().get(), kProbe, "", 0, 0) == 0;
 }
 
-Result<UniqueFd> map_storage(uint32_t range_base) {
-  const confine::IdMap map{confine::IdRange::kStorage, range_base, confine::IdRange::kCount};
+Result<UniqueFd> map_ids(uint32_t first, uint32_t range_base) {
+  const confine::IdMap map{first, range_base, confine::IdRange::kCount};
   return confine::idmap_userns({&map, 1}, {&map, 1});
 }
 

@@ -70,10 +70,11 @@ class ThrowawayLayer {
 /// Whether files on a tmpfs keep attributes of users; tried on one.
 bool tmpfs_keeps_attributes();
 
-/// A detached mount of the layer at `path`; with a range its ids mapped from IdRange::kStorage to
-/// `range_base`, through `userns` of map_storage(). kUnsupported when its file system cannot.
+/// A detached mount of the layer at `path`; with a range its ids mapped to those of the range,
+/// through `userns` of map_ids(). kUnsupported when its file system cannot.
 Result<UniqueFd> open_layer(const std::string& path, int userns);
-/// The namespace for that.
-Result<UniqueFd> map_storage(uint32_t range_base);
+/// The namespace for that: `first` is what is 0 inside (IdRange::kStorage, but for mounted images),
+/// `range_base` what 0 of the range is.
+Result<UniqueFd> map_ids(uint32_t first, uint32_t range_base);
 
 }  // namespace sbx::jail

@@ -44,9 +44,19 @@ Status Planner::add_overlay(const profile::Mount& mount, const std::string& targ
     overlay.upper = static_cast<int32_t>(*plan_.throwaway_at);
   }
   plan_.upper_parts.push_back({overlay.part, mount.source});
-  plan_.staged.push_back({mount.source, mount.beneath, false});
+  plan_.staged.push_back({mount.source, mount.beneath, false, false});
   builder_.add_overlay(std::move(overlay));
   return {};
+}
+
+/// Of a layer of mounts its root alone: what is mounted in a directory does not come with it.
+void Planner::stage_layer(const std::string& path) {
+  const bool is_mount =
+      is_image() && request_.image->are_mounts &&
+      std::find(request_.image->layers.begin(), request_.image->layers.end(), path) !=
+          request_.image->layers.end();
+  plan_.staged.push_back(
+      {is_mount ? text::cat(path, "/fs/", kRootPart) : path, {}, true, is_mount});
 }
 
 /// Layers are what is staged first. Where nothing is kept changes of overlays are in the scratch
@@ -56,21 +66,21 @@ Status Planner::add_layers() {
     plan_.root = request_.root;
     plan_.upper_parts.push_back({std::string(kRootPart), {}});
     for (const std::string& lower : request_.root->lowers) {
-      plan_.staged.push_back({lower, {}, true});
+      stage_layer(lower);
     }
     plan_.root_upper = static_cast<int32_t>(plan_.staged.size());
-    plan_.staged.push_back({request_.root->upper, {}, true});
+    plan_.staged.push_back({request_.root->upper, {}, true, false});
     return {};
   }
   if (is_image()) {
     plan_.root.emplace();
     plan_.root->lowers = request_.image->layers;
     for (const std::string& lower : request_.image->layers) {
-      plan_.staged.push_back({lower, {}, true});
+      stage_layer(lower);
     }
     plan_.base_at = plan_.staged.size();
     plan_.root->lowers.emplace_back();
-    plan_.staged.push_back({{}, {}, true});
+    plan_.staged.push_back({{}, {}, true, false});
   }
   const std::vector<profile::Mount>& mounts = profile_.mounts;
   const bool has_overlay = std::any_of(mounts.begin(), mounts.end(), [](const profile::Mount& m) {
@@ -92,7 +102,7 @@ Status Planner::add_layers() {
     plan_.root_upper = static_cast<int32_t>(plan_.staged.size());
     plan_.upper_parts.push_back({std::string(kRootPart), {}});
   }
-  plan_.staged.push_back({{}, {}, true});
+  plan_.staged.push_back({{}, {}, true, false});
   return {};
 }
 

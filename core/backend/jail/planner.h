@@ -38,6 +38,7 @@ class Planner {
   Status check_root() const;
   Status add_overlay(const profile::Mount& mount, const std::string& target, bool is_dir);
   Status add_layers();
+  void stage_layer(const std::string& path);
   bool is_disk_wished() const;
   Status decide_limits();
   Status decide_disk();

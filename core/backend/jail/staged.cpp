@@ -92,12 +92,17 @@ Status open_staged(const JailPlan& plan,
   const backend::User job_on_host{range->base() + plan.rules.uid, range->base() + plan.rules.gid};
   UniqueFd storage;
   if (has_layers) {
-    SBX_ASSIGN(storage, map_storage(range->base()));
+    SBX_ASSIGN(storage, map_ids(confine::IdRange::kStorage, range->base()));
   }
+  UniqueFd inside;
   for (const StagedSource& source : plan.staged) {
-    SBX_ASSIGN(UniqueFd mount,
-               source.is_layer ? open_layer(source.path, storage.get())
-                               : open_host_dir(source, job_on_host));
+    if (source.is_mount && !inside.valid()) {
+      SBX_ASSIGN(inside, map_ids(0, range->base()));
+    }
+    const UniqueFd& ids = source.is_mount ? inside : storage;
+    SBX_ASSIGN(
+        UniqueFd mount,
+        source.is_layer ? open_layer(source.path, ids.get()) : open_host_dir(source, job_on_host));
     mounts.push_back(std::move(mount));
   }
   return {};

@@ -148,6 +148,12 @@ Fields flag_request(std::string_view op, bool is_on) {
   return fields;
 }
 
+Fields value_request(std::string_view op, std::uint64_t value) {
+  Fields fields(op);
+  fields.set("value", as_number(value));
+  return fields;
+}
+
 Result<std::uint64_t> decode_value(const Fields& answer) {
   return number(answer, "value");
 }

@@ -51,6 +51,9 @@ inline constexpr std::string_view kFrozen = "frozen";               ///< "on" ->
 inline constexpr std::string_view kReleaseKilled = "release_killed";  ///< -> ok
 inline constexpr std::string_view kKill = "kill";                     ///< -> ok
 inline constexpr std::string_view kFinish = "finish";                 ///< -> backend::FinalState
+inline constexpr std::string_view kQuiesce = "quiesce";               ///< -> "value": bytes written
+inline constexpr std::string_view kDrain = "drain";                   ///< "value" -> ok
+inline constexpr std::string_view kResume = "resume";                 ///< "value": epoch -> ok
 inline constexpr std::string_view kDisk = "disk";                     ///< -> Disk
 inline constexpr std::string_view kSync = "sync";                     ///< -> ok
 inline constexpr std::string_view kShutdown = "shutdown";             ///< -> ok, then power off
@@ -58,7 +61,9 @@ inline constexpr std::string_view kShutdown = "shutdown";             ///< -> ok
 
 /// A request with a flag, for kFreeze and kFrozen.
 ipc::Fields flag_request(std::string_view op, bool is_on);
-/// What an answer to kCpuTime and kOomKills says; kProtocol when it says nothing.
+/// A request with a number, for kDrain and kResume (see Bridge).
+ipc::Fields value_request(std::string_view op, std::uint64_t value);
+/// What an answer to kQuiesce, kCpuTime and kOomKills says; kProtocol when it says nothing.
 Result<std::uint64_t> decode_value(const ipc::Fields& answer);
 /// The same of kFrozen.
 Result<bool> decode_flag(const ipc::Fields& answer);
@@ -133,7 +138,7 @@ struct Launch {
   };
   std::optional<Image> image;  ///< its layers are all of Root::images
   /// A session: names of layers below kStateDir/layers, lowest first, without the image's and the
-  /// base; what is missing is made (as empty).
+  /// base. The upper is made when it is not there.
   struct Layers {
     std::vector<std::string> lowers;
     std::string upper;
