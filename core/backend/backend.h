@@ -18,6 +18,7 @@
 #include "core/base/unique_fd.h"
 #include "core/base/units.h"
 #include "core/confine/cgroup.h"
+#include "core/image/record.h"
 #include "core/ipc/message.h"
 #include "core/profile/profile.h"
 
@@ -73,6 +74,7 @@ struct InputFile {
 
 /// The root file system of an image, in place of the host's tree.
 struct ImageRoot {
+  image::Record record;
   std::vector<std::string> layers;  ///< absolute layer directories (as WritableRoot), lowest first
   /// "fs/root" of each of `layers` is a file system of its own, mounted there, whose owners are as
   /// inside. Needs ids of a range.
@@ -94,6 +96,13 @@ struct WritableRoot {
                       ///< made when missing, `ovl` is made anew
 };
 
+/// A disk that holds all that a session's sandbox keeps: a file of this size, sparse, made when it
+/// is not there. Only the inside ever reads what is in it.
+struct StateDisk {
+  std::string path;  ///< absolute
+  Bytes size;
+};
+
 /// Everything a backend needs to know to plan one sandbox.
 struct LaunchRequest {
   const profile::Profile* profile = nullptr;  ///< not owned; outlives the call
@@ -110,6 +119,9 @@ struct LaunchRequest {
   /// makes an upper for it that goes with the sandbox.
   std::optional<WritableRoot> root;
   std::optional<ImageRoot> image;
+  /// A session of a backend that keeps files on a disk of its own (Backend::keeps_disk), in place
+  /// of `root`.
+  std::optional<StateDisk> disk;
 };
 
 /// The message channel to the agent (PID 1 inside) of one sandbox.
@@ -168,6 +180,9 @@ struct FinalState {
   uint64_t oom_kills = 0;
   uint64_t pids_denied = 0;
   confine::Usage usage;
+  /// Of the place of /work at the end, where Ready brought no descriptor of it.
+  bool disk_is_full = false;
+  bool inodes_are_up = false;
 };
 
 /// One running instance. The destructor kills it and removes what finish() did not.
@@ -207,6 +222,12 @@ class Sandbox {
 
   /// Waits until the namespace is empty (bounded), reads counters, removes cgroups and claims.
   virtual Result<FinalState> finish() = 0;
+  /// What was left in /work, where Ready brought no descriptor of it: a directory of the host, gone
+  /// with this object. Once, after finish(). Everything in it is hostile. Blocks as long as it
+  /// takes to copy; kNotFound when the inside ended before it could be asked.
+  virtual Result<UniqueFd> fetch_work() {
+    return Error(Errc::kUnsupported, "the sandbox has no /work to be fetched");
+  }
   /// Inputs that could not be mounted and must be copied into /work before the first exec.
   virtual std::span<const InputMount> copies_needed() const = 0;
 };
@@ -261,6 +282,8 @@ struct Backend {
   /// "base-<hex>". `request.root` is not looked at. Whoever removes layers spares names that begin
   /// with '.' as long as they are locked (flock(2)).
   Result<std::string> (*base_layer)(const LaunchRequest& request, const std::string& layers_dir);
+  /// Sessions keep their files on a disk (LaunchRequest::disk) and not in layers of the host's.
+  bool keeps_disk = false;
 };
 
 /// Chosen backend and why, for the result object.
@@ -269,7 +292,12 @@ struct Choice {
   std::string reason;
 };
 
-/// Picks the row for `isolation`; kUnsupported with the fix when this build or host cannot.
-Result<Choice> choose(profile::Isolation isolation);
+/// Picks the row for `profile.isolation`; kUnsupported with the fix when this host cannot. Only
+/// `auto` goes from one to another, and says why. `state_dir` is where guest kernels are.
+Result<Choice> choose(const profile::Profile& profile, const std::string& state_dir);
+/// The row of the jail, which is there on every host.
+const Backend& jail_backend();
+/// The row of that name, as Choice::backend->name said it; null for none.
+const Backend* find_backend(std::string_view name);
 
 }  // namespace sbx::backend

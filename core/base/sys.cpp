@@ -185,7 +185,6 @@ Result<Pipe> pipe(int flags) {
 
 namespace {
 
-Result<SocketPair> socket_pair(int type) {
 Result<SocketPair> make_socketpair(int type) {
   std::array<int, 2> fds{-1, -1};
   const int value = ::socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, fds.data());
@@ -196,12 +195,10 @@ Result<SocketPair> make_socketpair(int type) {
 }  // namespace
 
 Result<SocketPair> socketpair_seqpacket() {
-  return socket_pair(SOCK_SEQPACKET);
+  return make_socketpair(SOCK_SEQPACKET);
 }
 
 Result<SocketPair> socketpair_stream() {
-  return socket_pair(SOCK_STREAM);
-  return make_socketpair(SOCK_SEQPACKET);
   return make_socketpair(SOCK_STREAM);
 }
 

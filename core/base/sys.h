@@ -77,7 +77,6 @@ struct SocketPair {
 /// Two connected AF_UNIX SOCK_SEQPACKET sockets.
 Result<SocketPair> socketpair_seqpacket();
 /// Two connected AF_UNIX SOCK_STREAM sockets.
-/// The same of type SOCK_STREAM.
 Result<SocketPair> socketpair_stream();
 
 Status set_nonblocking(int fd, bool on);

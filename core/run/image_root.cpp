@@ -51,6 +51,7 @@ backend::ImageRoot root_of(const UsedImage& image) {
     if (dir.ends_with(kPart)) dir.remove_suffix(kPart.size());
     root.layers.emplace_back(dir);
   }
+  root.record = image.opened.record;
   root.user = {image.user.uid, image.user.gid};
   root.groups = image.user.groups;
   root.volumes = image.config().volumes;

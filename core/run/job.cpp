@@ -85,6 +85,7 @@ JobEnd Job::run(backend::Plan& plan, std::shared_ptr<backend::HeadStart> head) {
           loop_,
           std::move(launched).value(),
           [this](const supervise::Event& event) {
+            was_ready_ |= event.kind == supervise::EventKind::kSandboxReady;
             if (event.kind != supervise::EventKind::kExecStarted) return;
             (exec_id_ != 0 ? started_ns_ : setup_done_ns_) = monotonic_ns();
           },
@@ -128,7 +129,10 @@ JobEnd Job::run(backend::Plan& plan, std::shared_ptr<backend::HeadStart> head) {
 void Job::look_at_disk() {
   constexpr std::uint64_t kLeast = 65536;  // ext4 keeps a few blocks for its own trees
   struct statvfs info {};
-  if (work_dir() < 0 || ::fstatvfs(work_dir(), &info) != 0) return;
+  end_.facts.disk_is_full = end_.final.disk_is_full;
+  end_.facts.inodes_are_up = end_.final.inodes_are_up;
+  const int dir = supervisor_->work_dir();
+  if (dir < 0 || ::fstatvfs(dir, &info) != 0) return;
   end_.facts.disk_is_full = std::uint64_t{info.f_bavail} * info.f_frsize < kLeast;
   end_.facts.inodes_are_up = info.f_ffree == 0;
 }
@@ -425,8 +429,11 @@ void Job::take_output(std::unique_ptr<supervise::Relay>& relay,
   relay.reset();
 }
 
-int Job::work_dir() const {
-  return supervisor_ ? supervisor_->work_dir() : -1;
+Result<int> Job::open_work() {
+  if (!supervisor_ || !was_ready_) return Error(Errc::kNotFound, "there never was a /work");
+  if (supervisor_->work_dir() >= 0) return supervisor_->work_dir();
+  SBX_ASSIGN(fetched_work_, supervisor_->fetch_work());
+  return fetched_work_.get();
 }
 
 int Job::pending_signal() {

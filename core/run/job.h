@@ -61,8 +61,9 @@ class Job {
 
   /// Runs to the end and blocks. The sandbox is gone afterwards, but work_dir() still works.
   JobEnd run(backend::Plan& plan, std::shared_ptr<backend::HeadStart> head);
-  /// The job's /work after run(); -1 when it never came to be.
-  int work_dir() const;
+  /// The job's /work after run(); kNotFound when it never came to be. Where it has to be brought
+  /// out first this blocks as long as that takes.
+  Result<int> open_work();
   /// The signal that would have ended us since run() returned, else 0.
   int pending_signal();
 
@@ -98,7 +99,9 @@ class Job {
   supervise::AllowGate gate_;
   std::unique_ptr<supervise::Supervisor> supervisor_;
   std::unique_ptr<CompileStep> compiler_;
+  UniqueFd fetched_work_;
   std::uint32_t exec_id_ = 0;
+  bool was_ready_ = false;
   Phase phase_ = Phase::kSetup;
   JobEnd end_;
   std::int64_t began_ns_ = 0;

@@ -184,7 +184,7 @@ Result<Prepared> prepare(const Options& options, PackagesMode packages) {
   Prepared prepared;
   SBX_ASSIGN(Placed placed, load_profile(options, prepared));
   prepared.is_profile_command = placed.is_profile_command;
-  SBX_ASSIGN(prepared.choice, backend::choose(prepared.profile.isolation));
+  SBX_ASSIGN(prepared.choice, backend::choose(prepared.profile, options.state_dir));
   for (const std::string& spec : options.inputs) {
     SBX_TRY_AS_USAGE(prepared.inputs.add(spec));
   }
@@ -235,10 +235,15 @@ struct Collected {
 
 Collected collect(const Options& options, const Prepared& prepared, Job& job) {
   Collected collected;
-  if (job.work_dir() < 0 || !prepared.wants_artifacts(options)) return collected;
+  if (!prepared.wants_artifacts(options)) return collected;
+  const Result<int> work = job.open_work();
+  if (!work.ok()) {
+    if (work.error().code() != Errc::kNotFound) collected.error = work.error();
+    return collected;
+  }
   const std::vector<std::string> inputs = no_artifacts(prepared);
   ArtifactRequest request;
-  request.work_dir = job.work_dir();
+  request.work_dir = work.value();
   request.inputs = inputs;
   request.should_stop = [&] { return job.pending_signal() != 0 || is_past(options.deadline); };
   auto found = find_artifacts(request);
@@ -385,9 +390,7 @@ void settle_signals() {
 
 std::shared_ptr<backend::HeadStart> begin(bool has_mounts) {
   settle_signals();
-  const auto choice = backend::choose(profile::Isolation::kJail);
-  if (!choice.ok()) return nullptr;
-  return choice.value().backend->begin({own_files(), has_mounts});
+  return backend::jail_backend().begin({own_files(), has_mounts});
 }
 
 Report attempt(const Options& options) {

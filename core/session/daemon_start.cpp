@@ -141,7 +141,7 @@ Status Daemon::listen() {
 }
 
 Status Daemon::launch() {
-  SBX_ASSIGN(const backend::Choice choice, backend::choose(request_.profile.isolation));
+  SBX_ASSIGN(const backend::Choice choice, backend::choose(request_.profile, request_.state_dir));
   backend::LaunchRequest launch;
   launch.profile = &request_.profile;
   SBX_ASSIGN(launch.id, confine::cgroup_id());

@@ -52,7 +52,7 @@ Result<std::set<std::string>> layers_in_use(const Store& store) {
 }
 
 Status refresh_base(const Store& store, const profile::Profile& profile, Record& record) {
-  SBX_ASSIGN(const backend::Choice choice, backend::choose(profile.isolation));
+  SBX_ASSIGN(const backend::Choice choice, backend::choose(profile, store.state_dir()));
   backend::LaunchRequest request;
   request.profile = &profile;
   request.state_dir = store.state_dir();

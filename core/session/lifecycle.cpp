@@ -48,7 +48,7 @@ Error runs_already(const std::string& session) {
 
 /// `profile` takes over what its image says.
 Result<Record> new_record(const Store& store, const NewSession& wanted, profile::Profile& profile) {
-  SBX_ASSIGN(const backend::Choice choice, backend::choose(profile.isolation));
+  SBX_ASSIGN(const backend::Choice choice, backend::choose(profile, store.state_dir()));
   Record record;
   record.name = wanted.name.empty() ? made_up_name() : wanted.name;
   record.id = fs::random_name(kIdLength);

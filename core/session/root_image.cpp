@@ -40,6 +40,7 @@ Status adopt_image(const std::string& state_dir,
 Result<backend::ImageRoot> image_root_of(const Record& record, const std::string& layers_dir) {
   SBX_ASSIGN(const image::Record image, image::parse_record(record.image->record));
   backend::ImageRoot root;
+  root.record = image;
   for (std::size_t i = 0; i < base_index(record.lowers); ++i) {
     root.layers.push_back(layers_dir + record.lowers[i]);
   }

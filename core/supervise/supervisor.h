@@ -68,6 +68,8 @@ class Supervisor {
   /// -1 before. Owned by the supervisor.
   int work_dir() const;
   std::span<const backend::InputMount> copies_needed() const;
+  /// See backend::Sandbox::fetch_work. After shutdown(), where work_dir() is -1.
+  Result<UniqueFd> fetch_work() { return sandbox_->fetch_work(); }
 
   /// Stops every process inside but PID 1 / lets them go on, by the host where it has a freezer,
   /// else by the agent. Requests are carried out in order; `then` is told once, perhaps before the

@@ -55,6 +55,8 @@ struct BridgeOptions {
   std::string state;
   /// Guest: who owns the pipes of a program (backend::Sandbox::stream_owner).
   std::function<std::optional<backend::User>(const std::optional<backend::User>&)> stream_owner;
+  /// Guest: takes the descriptor of /work that comes with Ready; it does not travel.
+  std::function<void(UniqueFd)> on_work_dir;
 };
 
 class Bridge {

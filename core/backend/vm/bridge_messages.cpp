@@ -99,6 +99,10 @@ Status Bridge::Impl::take_local(ipc::Received received) {
     return {};
   }
   std::vector<ipc::Port> ports;
+  const bool is_ready = std::holds_alternative<ipc::Ready>(received.message);
+  if (is_ready && !received.fds.empty() && options.on_work_dir) {
+    options.on_work_dir(std::move(received.fds.front()));
+  }
   if (std::holds_alternative<ipc::Started>(received.message)) take_started(received, ports);
   if (const auto* failed = std::get_if<ipc::ExecFailed>(&received.message)) {
     const auto found = execs.find(failed->id);

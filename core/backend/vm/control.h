@@ -26,6 +26,9 @@ inline constexpr std::int64_t kVersion = 1;
 inline constexpr std::size_t kLongestAnswer = std::size_t{4} << 20;
 inline constexpr std::string_view kAgentPort = "sbx.agent";
 inline constexpr std::string_view kControlPort = "sbx.control";
+inline constexpr std::string_view kDataPort = "sbx.data";
+/// Where the guest keeps what the host copies in before the launch, "<index>/<name>".
+inline constexpr std::string_view kInputsDir = "/run/sbx/inputs";
 /// Where the guest mounts the state disk, and the layers of sessions in it ("layers/<name>").
 inline constexpr std::string_view kStateDir = "/run/sbx/state";
 /// Where other shares of host directories than those of the root are meant to be mounted: what the
@@ -55,8 +58,12 @@ inline constexpr std::string_view kQuiesce = "quiesce";               ///< -> "v
 inline constexpr std::string_view kDrain = "drain";                   ///< "value" -> ok
 inline constexpr std::string_view kResume = "resume";                 ///< "value": epoch -> ok
 inline constexpr std::string_view kDisk = "disk";                     ///< -> Disk
-inline constexpr std::string_view kSync = "sync";                     ///< -> ok
-inline constexpr std::string_view kShutdown = "shutdown";             ///< -> ok, then power off
+/// "name", "is_dir" -> ok, once what comes over the data port is there. Before the launch.
+inline constexpr std::string_view kTakeInput = "take_input";
+/// -> ok; then /work comes over the data port. After finish.
+inline constexpr std::string_view kGiveWork = "give_work";
+inline constexpr std::string_view kSync = "sync";          ///< -> ok
+inline constexpr std::string_view kShutdown = "shutdown";  ///< -> ok, then power off
 }  // namespace op
 
 /// A request with a flag, for kFreeze and kFrozen.

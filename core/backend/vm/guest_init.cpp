@@ -20,10 +20,13 @@
 #include <array>
 #include <csignal>
 #include <ctime>
+#include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/backend/vm/control.h"
+#include "core/backend/vm/guest_data.h"
 #include "core/backend/vm/guest_jail.h"
 #include "core/backend/vm/guest_modules.h"
 #include "core/backend/vm/guest_port.h"
@@ -79,8 +82,10 @@ Fields value(const Result<std::uint64_t>& result) {
 
 class Init {
  public:
-  Init(Loop& loop, UniqueFd agent, UniqueFd control, control::Hello hello)
-      : jail_(loop, std::move(agent)),
+  Init(Loop& loop, UniqueFd agent, UniqueFd control, UniqueFd data, control::Hello hello)
+      : loop_(loop),
+        data_(std::move(data)),
+        jail_(loop, std::move(agent)),
         hello_(std::move(hello)),
         server_(loop,
                 std::move(control),
@@ -106,7 +111,7 @@ class Init {
     std::string_view op;
     Handler handler;
   };
-  static const std::array<Row, 19> kRows;
+  static const std::array<Row, 20> kRows;
 
   void answer(const Fields& request, const ControlServer::Reply& reply);
   /// What the bridge answers later.
@@ -127,7 +132,9 @@ class Init {
   Fields on_frozen(const Fields& request);
   Fields on_release_killed(const Fields& request);
   Fields on_kill(const Fields& request);
-  Fields on_finish(const Fields& /*request*/) { return answered(jail_.finish()); }
+  void on_finish(const ControlServer::Reply& reply);
+  Fields on_take_input(const Fields& request);
+  Fields on_give_work(const Fields& request);
   Fields on_disk(const Fields& /*request*/) { return answered(GuestRoot::disk()); }
   Fields on_sync(const Fields& /*request*/) { return done(GuestRoot::sync()); }
   Fields on_shutdown(const Fields& request);
@@ -139,6 +146,10 @@ class Init {
     return sandbox.ok() ? ask(*sandbox.value()) : ipc::error_fields(sandbox.error());
   }
 
+  Loop& loop_;
+  UniqueFd data_;
+  std::vector<backend::InputMount> inputs_;
+  Watch patience_;
   GuestRoot root_;
   GuestJail jail_;
   std::string machine_id_;
@@ -146,7 +157,7 @@ class Init {
   ControlServer server_;
 };
 
-constexpr std::array<Init::Row, 19> Init::kRows{{
+constexpr std::array<Init::Row, 20> Init::kRows{{
     {control::op::kHello, &Init::on_hello},
     {control::op::kPrepare, &Init::on_prepare},
     {control::op::kWake, &Init::on_wake},
@@ -162,7 +173,8 @@ constexpr std::array<Init::Row, 19> Init::kRows{{
     {control::op::kFrozen, &Init::on_frozen},
     {control::op::kReleaseKilled, &Init::on_release_killed},
     {control::op::kKill, &Init::on_kill},
-    {control::op::kFinish, &Init::on_finish},
+    {control::op::kTakeInput, &Init::on_take_input},
+    {control::op::kGiveWork, &Init::on_give_work},
     {control::op::kDisk, &Init::on_disk},
     {control::op::kSync, &Init::on_sync},
     {control::op::kShutdown, &Init::on_shutdown},
@@ -183,9 +195,13 @@ void Init::answer(const Fields& request, const ControlServer::Reply& reply) {
 
 bool Init::answer_later(const Fields& request, const ControlServer::Reply& reply) {
   const std::string op = request.op();
+  if (op == control::op::kFinish) {
+    on_finish(reply);
+    return true;
+  }
   const bool is_quiesce = op == control::op::kQuiesce;
   if (!is_quiesce && op != control::op::kDrain && op != control::op::kResume) return false;
-  const Result<GuestBridge*> bridge = jail_.bridge();
+  const Result<Bridge*> bridge = jail_.bridge();
   const Result<std::uint64_t> value =
       is_quiesce ? Result<std::uint64_t>(0U) : control::decode_value(request);
   if (!bridge.ok() || !value.ok()) {
@@ -232,7 +248,7 @@ Fields Init::on_launch(const Fields& request) {
   if (!root_.is_assembled()) return ipc::error_fields(Error(Errc::kUsage, "there is no root yet"));
   const Result<control::Launch> wanted = control::decode_launch(request);
   if (!wanted.ok()) return ipc::error_fields(wanted.error());
-  return answered(jail_.launch(wanted.value(), root_.wanted(), machine_id_));
+  return answered(jail_.launch(wanted.value(), root_.wanted(), machine_id_, inputs_));
 }
 
 Fields Init::on_usage(const Fields& /*request*/) {
@@ -275,6 +291,43 @@ Fields Init::on_kill(const Fields& /*request*/) {
   return of_sandbox([](backend::Sandbox& sandbox) { return done(sandbox.kill()); });
 }
 
+/// Answered once everything that was written inside is with the host, or that takes too long.
+void Init::on_finish(const ControlServer::Reply& reply) {
+  constexpr Millis kPatience{8'000};
+  const Result<backend::FinalState> state = jail_.finish();
+  const Result<Bridge*> bridge = jail_.bridge();
+  if (!state.ok() || !bridge.ok()) return reply(answered(state));
+  const auto once = std::make_shared<bool>(false);
+  const auto answer = [this, once, reply, fields = control::encode(state.value())] {
+    if (std::exchange(*once, true)) return;
+    patience_.remove();
+    reply(fields);
+  };
+  patience_ = loop_.add_timer(kPatience, answer);
+  bridge.value()->when_drained(answer);
+}
+
+Fields Init::on_take_input(const Fields& request) {
+  const auto taken = take_input(data_.get(), request, inputs_.size());
+  if (!taken.ok()) return ipc::error_fields(taken.error());
+  inputs_.push_back(taken.value());
+  return Fields("ok");
+}
+
+Fields Init::on_give_work(const Fields& /*request*/) {
+  if (jail_.is_alive() || jail_.work_dir() < 0) {
+    return ipc::error_fields(Error(Errc::kUsage, "there is no /work to be given"));
+  }
+  server_.when_sent([this] {
+    const Status given = give_work(data_.get(), jail_.work_dir());
+    if (!given.ok()) {
+      (void)sys::write(STDERR_FILENO,
+                       text::cat("sbx-init: ", text::escape(given.error().message()), "\n"));
+    }
+  });
+  return Fields("ok");
+}
+
 /// The answer goes first: with it the disk is known to be clean.
 Fields Init::on_shutdown(const Fields& /*request*/) {
   if (jail_.is_alive()) {
@@ -285,7 +338,7 @@ Fields Init::on_shutdown(const Fields& /*request*/) {
   return done(root_.close());
 }
 
-Result<control::Hello> set_up(UniqueFd& agent, UniqueFd& control) {
+Result<control::Hello> set_up(UniqueFd& agent, UniqueFd& control, UniqueFd& data) {
   control::Hello hello;
   hello.init_us = boot_us();
   ::umask(0022);
@@ -294,6 +347,7 @@ Result<control::Hello> set_up(UniqueFd& agent, UniqueFd& control) {
   SBX_TRY(enter_root());
   SBX_ASSIGN(agent, open_port(control::kAgentPort));
   SBX_ASSIGN(control, open_port(control::kControlPort));
+  SBX_ASSIGN(data, open_port(control::kDataPort));
   utsname names{};
   if (::uname(&names) == 0) hello.kernel = static_cast<const char*>(names.release);
   hello.features = guest_features();
@@ -304,12 +358,13 @@ Result<control::Hello> set_up(UniqueFd& agent, UniqueFd& control) {
 Status serve() {
   UniqueFd agent;
   UniqueFd control;
-  SBX_ASSIGN(control::Hello hello, set_up(agent, control));
+  UniqueFd data;
+  SBX_ASSIGN(control::Hello hello, set_up(agent, control, data));
   struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;
   (void)::sigaction(SIGPIPE, &ignore, nullptr);
   Loop loop;
-  Init init(loop, std::move(agent), std::move(control), std::move(hello));
+  Init init(loop, std::move(agent), std::move(control), std::move(data), std::move(hello));
   SBX_ASSIGN(const Watch children,
              loop.add_signal(SIGCHLD, [&init](const signalfd_siginfo&) { init.reap(); }));
   return loop.run();

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include <utility>
 #include <vector>
@@ -107,18 +108,20 @@ Result<backend::LaunchRequest> make_request(const control::Launch& wanted,
 
 Result<control::Launched> GuestJail::launch(const control::Launch& wanted,
                                             const control::Root& root,
-                                            const std::string& machine_id) {
+                                            const std::string& machine_id,
+                                            const std::vector<backend::InputMount>& inputs) {
   if (sandbox_ != nullptr) return Error(Errc::kUsage, "there is a sandbox already");
   Stopwatch watch;
   SBX_ASSIGN(const profile::Profile profile, profile::restore(wanted.profile));
   watch.lap("profile");
-  SBX_ASSIGN(const backend::LaunchRequest request, make_request(wanted, root, machine_id, profile));
+  SBX_ASSIGN(backend::LaunchRequest request, make_request(wanted, root, machine_id, profile));
+  request.inputs = inputs;
   watch.lap("layers");
   SBX_ASSIGN(const std::unique_ptr<backend::Plan> plan, jail::plan_jail(request));
   watch.lap("plan");
   SBX_ASSIGN(sandbox_, plan->launch(nullptr));
   watch.lap("launch");
-  bridge_ = start_guest_bridge(loop_, std::move(port_), *sandbox_);
+  start_bridge();
   watch.lap("bridge");
   control::Launched launched;
   launched.limits = plan->limits();
@@ -129,6 +132,23 @@ Result<control::Launched> GuestJail::launch(const control::Launch& wanted,
   return launched;
 }
 
+void GuestJail::start_bridge() {
+  BridgeOptions options;
+  options.stream_owner = [this](const std::optional<backend::User>& user) {
+    return sandbox_->stream_owner(user);
+  };
+  options.on_work_dir = [this](UniqueFd dir) { work_dir_ = std::move(dir); };
+  bridge_ = std::make_unique<Bridge>(
+      loop_,
+      ipc::Side::kAgent,
+      std::move(port_),
+      sandbox_->agent(),
+      [this](const Status& ended) {
+        if (!ended.ok()) (void)sandbox_->kill();  // nobody listens any more
+      },
+      std::move(options));
+}
+
 Result<backend::Sandbox*> GuestJail::sandbox() const {
   if (sandbox_ == nullptr) return Error(Errc::kNotFound, "there is no sandbox in this machine");
   return sandbox_.get();
@@ -137,7 +157,14 @@ Result<backend::Sandbox*> GuestJail::sandbox() const {
 Result<backend::FinalState> GuestJail::finish() {
   SBX_ASSIGN(backend::Sandbox * sandbox, this->sandbox());
   Result<backend::FinalState> state = sandbox->finish();
-  if (state.ok()) is_finished_ = true;
+  if (!state.ok()) return state;
+  is_finished_ = true;
+  constexpr std::uint64_t kLeast = 65536;  // ext4 keeps a few blocks for its own trees
+  struct statvfs info {};
+  if (work_dir_.valid() && ::fstatvfs(work_dir_.get(), &info) == 0) {
+    state.value().disk_is_full = std::uint64_t{info.f_bavail} * info.f_frsize < kLeast;
+    state.value().inodes_are_up = info.f_ffree == 0;
+  }
   return state;
 }
 
@@ -146,7 +173,7 @@ void GuestJail::drop() {
   sandbox_.reset();
 }
 
-Result<GuestBridge*> GuestJail::bridge() const {
+Result<Bridge*> GuestJail::bridge() const {
   if (bridge_ == nullptr) return Error(Errc::kNotFound, "there is no sandbox in this machine");
   return bridge_.get();
 }

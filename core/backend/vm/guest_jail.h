@@ -4,10 +4,11 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/backend/backend.h"
+#include "core/backend/vm/bridge.h"
 #include "core/backend/vm/control.h"
-#include "core/backend/vm/guest_bridge.h"
 #include "core/base/loop.h"
 #include "core/base/result.h"
 #include "core/base/unique_fd.h"
@@ -23,7 +24,8 @@ class GuestJail {
   /// `machine_id` may be empty.
   Result<control::Launched> launch(const control::Launch& wanted,
                                    const control::Root& root,
-                                   const std::string& machine_id);
+                                   const std::string& machine_id,
+                                   const std::vector<backend::InputMount>& inputs);
   /// Whether it was launched and not yet finished.
   bool is_alive() const { return sandbox_ != nullptr && !is_finished_; }
   /// kNotFound when there is none.
@@ -33,15 +35,20 @@ class GuestJail {
   /// Lets go of all that it holds, also of what is on the state disk. It has ended.
   void drop();
   /// kNotFound when there is none (any more).
-  Result<GuestBridge*> bridge() const;
+  Result<Bridge*> bridge() const;
+  /// Of /work, from readiness on; -1 before.
+  int work_dir() const { return work_dir_.get(); }
   /// Of its PID 1, as we see it; 0 when there is none (any more).
   pid_t pid() const;
 
  private:
+  void start_bridge();
+
   Loop& loop_;
   UniqueFd port_;
   std::unique_ptr<backend::Sandbox> sandbox_;
-  std::unique_ptr<GuestBridge> bridge_;  // before what it speaks to
+  UniqueFd work_dir_;
+  std::unique_ptr<Bridge> bridge_;  // before what it speaks to
   bool is_finished_ = false;
 };
 

@@ -118,6 +118,7 @@ struct Machine::Impl {
   std::vector<std::string> warnings;
   UniqueFd agent;
   UniqueFd control;
+  UniqueFd data;
   UniqueFd serial;
   UniqueFd memory;
   std::optional<Qmp> qmp;
@@ -182,6 +183,7 @@ Result<std::vector<UniqueFd>> Machine::Impl::open_disks() const {
 Status Machine::Impl::execute(const std::string& qemu) {
   SBX_ASSIGN(sys::SocketPair agent_pair, sys::socketpair_stream());
   SBX_ASSIGN(sys::SocketPair control_pair, sys::socketpair_stream());
+  SBX_ASSIGN(sys::SocketPair data_pair, sys::socketpair_stream());
   SBX_ASSIGN(sys::SocketPair qmp_pair, sys::socketpair_stream());
   SBX_ASSIGN(sys::Pipe serial_pipe, sys::pipe());
   SBX_TRY(sys::set_nonblocking(serial_pipe.r.get(), true));
@@ -203,6 +205,7 @@ Status Machine::Impl::execute(const std::string& qemu) {
                        serial_pipe.w.get(),
                        agent_pair.b.get(),
                        control_pair.b.get(),
+                       data_pair.b.get(),
                        qmp_pair.b.get()};
   if (memory.valid()) fds.push_back(memory.get());
   for (const UniqueFd& disk : disks) {
@@ -213,6 +216,7 @@ Status Machine::Impl::execute(const std::string& qemu) {
   if (!sent.ok() && !ipc::is_other_side_gone(sent.error())) return sent;
   agent = std::move(agent_pair.a);
   control = std::move(control_pair.a);
+  data = std::move(data_pair.a);
   qmp.emplace(std::move(qmp_pair.a));
   serial = std::move(serial_pipe.r);
   return {};
@@ -329,6 +333,10 @@ UniqueFd Machine::take_agent() {
 
 UniqueFd Machine::take_control() {
   return std::move(impl_->control);
+}
+
+UniqueFd Machine::take_data() {
+  return std::move(impl_->data);
 }
 
 int Machine::exit_fd() const {

@@ -49,6 +49,7 @@ class Machine {
   /// waits in there. End of file: QEMU has ended. Once each.
   UniqueFd take_agent();
   UniqueFd take_control();
+  UniqueFd take_data();
 
   /// Pollable: readable once QEMU and with it everything in its jail has ended.
   int exit_fd() const;

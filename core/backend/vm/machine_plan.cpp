@@ -122,6 +122,7 @@ void add_devices(Arguments& argv, const MachineSpec& spec, const MachineFds& fds
   add(argv, "-device", "virtio-serial-device,id=ports,max_ports=3");
   add_port(argv, "agent", kAgentPort, 1, MachineFds::kAgent);
   add_port(argv, "control", kControlPort, 2, MachineFds::kControl);
+  add_port(argv, "data", kDataPort, 3, MachineFds::kData);
   add(argv, "-object", "rng-random,id=random,filename=/dev/urandom");
   add(argv, "-device", "virtio-rng-device,rng=random");
   add(argv, "-device", "virtio-balloon-device,id=balloon,free-page-reporting=on");

@@ -13,9 +13,10 @@
 
 namespace sbx::vm {
 
-/// Names of the two ports inside (/sys/class/virtio-ports/*/name).
+/// Names of the ports inside (/sys/class/virtio-ports/*/name).
 inline constexpr const char* kAgentPort = "sbx.agent";
 inline constexpr const char* kControlPort = "sbx.control";
+inline constexpr const char* kDataPort = "sbx.data";
 
 enum class Accel : uint8_t { kKvm, kTcg };
 
@@ -86,7 +87,8 @@ Bytes default_overhead(const MachineSpec& spec);
 struct MachineFds {
   static constexpr int kAgent = 3;
   static constexpr int kControl = 4;
-  static constexpr int kQmp = 5;
+  static constexpr int kData = 5;
+  static constexpr int kQmp = 6;
   int memory = -1;  ///< -1: none
   int first_disk = -1;
   int count = 0;  ///< from 3 on

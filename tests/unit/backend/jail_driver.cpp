@@ -37,8 +37,7 @@ Seen live(const Workspace& workspace, JailRequest& request, std::string& base, s
   launch.profile = &request.profile;
   launch.id = text::cat("t", ::getpid());
   launch.state_dir = workspace.state();
-  const auto choice = backend::choose(profile::Isolation::kJail);
-  const backend::Backend& jail = *choice.value().backend;
+  const backend::Backend& jail = backend::jail_backend();
   if (!request.upper.empty()) {
     const auto made = jail.base_layer(launch, workspace.layers());
     if (!made.ok()) return {made.error().to_string(), -1};

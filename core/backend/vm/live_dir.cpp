@@ -1,0 +1,95 @@
+// Live dir: see live_dir.h.
+#include "core/backend/vm/live_dir.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/base/fs.h"
+#include "core/base/sys.h"
+#include "core/base/text.h"
+
+namespace sbx::vm {
+
+namespace {
+
+constexpr mode_t kOwnDir = 0700;
+constexpr mode_t kOwnFile = 0600;
+constexpr std::string_view kLockEnd = ".lock";
+
+std::string place(const std::string& state_dir) {
+  return state_dir + "/vm/live";
+}
+
+bool try_lock(int fd) {
+  return ::flock(fd, LOCK_EX | LOCK_NB) == 0;
+}
+
+/// The file is still what its name says: nobody swept it between open and lock.
+bool is_same_file(int parent, const std::string& name, int fd) {
+  const auto by_name = sys::fstatat(parent, name, AT_SYMLINK_NOFOLLOW);
+  const auto by_fd = sys::fstat(fd);
+  return by_name.ok() && by_fd.ok() && by_name.value().st_ino == by_fd.value().st_ino;
+}
+
+std::vector<std::string> lock_names(int parent) {
+  std::vector<std::string> names;
+  auto copy = sys::openat(parent, ".", O_RDONLY | O_DIRECTORY);
+  if (!copy.ok()) return names;
+  DIR* const list = ::fdopendir(copy.value().get());
+  if (list == nullptr) return names;
+  (void)copy.value().release();
+  while (const dirent* entry = ::readdir(list)) {  // NOLINT(concurrency-mt-unsafe): one thread
+    const std::string_view name(static_cast<const char*>(entry->d_name));
+    if (name.ends_with(kLockEnd)) names.emplace_back(name);
+  }
+  (void)::closedir(list);
+  return names;
+}
+
+}  // namespace
+
+Result<LiveDir> LiveDir::make(const std::string& state_dir, const std::string& id) {
+  SBX_TRY(fs::mkdirs(place(state_dir), kOwnDir));
+  SBX_ASSIGN(UniqueFd parent, fs::open_dir(place(state_dir)));
+  const std::string lock_name = text::cat(id, kLockEnd);
+  SBX_ASSIGN(UniqueFd lock,
+             sys::openat(parent.get(), lock_name, O_RDWR | O_CREAT | O_NOFOLLOW, kOwnFile));
+  if (!try_lock(lock.get()) || !is_same_file(parent.get(), lock_name, lock.get())) {
+    return Error(Errc::kExists, text::cat("a virtual machine ", id, " is there already"));
+  }
+  SBX_TRY(sys::mkdirat(parent.get(), id, kOwnDir));
+  SBX_ASSIGN(UniqueFd dir, sys::openat(parent.get(), id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+  return LiveDir(std::move(parent), id, std::move(lock), std::move(dir));
+}
+
+LiveDir::~LiveDir() {
+  if (!parent_.valid()) return;
+  (void)fs::remove_tree(parent_.get(), name_);
+  (void)sys::unlinkat(parent_.get(), text::cat(name_, kLockEnd));
+}
+
+std::size_t sweep_live_dirs(const std::string& state_dir, bool is_dry) {
+  const auto parent = fs::open_dir(place(state_dir));
+  if (!parent.ok()) return 0;
+  std::size_t count = 0;
+  for (const std::string& name : lock_names(parent.value().get())) {
+    const auto lock = sys::openat(parent.value().get(), name, O_RDWR | O_NOFOLLOW);
+    if (!lock.ok() || !try_lock(lock.value().get())) continue;
+    if (!is_same_file(parent.value().get(), name, lock.value().get())) continue;
+    ++count;
+    if (is_dry) continue;
+    const std::string dir = name.substr(0, name.size() - kLockEnd.size());
+    (void)fs::remove_tree(parent.value().get(), dir);
+    (void)sys::unlinkat(parent.value().get(), name);
+  }
+  return count;
+}
+
+}  // namespace sbx::vm
