@@ -1,11 +1,12 @@
 # bash completion for sbx. Works with and without the bash-completion package.
 # The sections between "# verb:" lines are compared with the table of verbs by a test.
 
-_sbx_verbs='run batch session image runs profile doctor gc help version --help --version'
+_sbx_verbs='run batch session image kernel runs profile doctor gc help version --help --version'
 _sbx_runs_verbs='ls show rm --help'
 _sbx_session_verbs='start exec shell ps wait kill logs cp diff apply export checkpoint checkpoints
   restore fork commit stats events show ls touch pause resume stop rm --help'
 _sbx_image_verbs='import pull build create export ls show rm gc --help'
+_sbx_kernel_verbs='install ls rm --help'
 _sbx_profile_verbs='ls show check explain schema trust --help'
 
 # verb: run
@@ -89,6 +90,12 @@ _sbx_image_show='--json -h --help'
 _sbx_image_rm='--json -h --help'
 # verb: image gc
 _sbx_image_gc='--dry-run --budget --json -h --help'
+# verb: kernel install
+_sbx_kernel_install='--from --cloud --name -q --quiet --json -h --help'
+# verb: kernel ls
+_sbx_kernel_ls='-q --quiet --json -h --help'
+# verb: kernel rm
+_sbx_kernel_rm='--json -h --help'
 # verb: runs ls
 _sbx_runs_ls='--lock --json -h --help'
 # verb: runs show
@@ -398,6 +405,31 @@ _sbx_complete_image() {
   esac
 }
 
+_sbx_complete_kernel() {
+  local cur=$1 prev=$2 verb=${COMP_WORDS[2]} flags
+  if ((COMP_CWORD == 2)); then
+    _sbx_offer "$_sbx_kernel_verbs" "$cur"
+    return
+  fi
+  if [[ $prev == = && ${COMP_WORDS[COMP_CWORD - 2]} == --* ]]; then
+    prev=${COMP_WORDS[COMP_CWORD - 2]}
+  elif [[ $cur == = && $prev == --* ]]; then
+    cur=
+  fi
+  case $verb:$prev in
+    install:--from) _sbx_offer_files "$cur" ;;
+    install:--name) COMPREPLY=() ;;
+    *)
+      if [[ $cur == -* ]]; then
+        flags="_sbx_kernel_$verb"
+        _sbx_offer "${!flags}" "$cur"
+      elif [[ $verb == rm ]]; then
+        _sbx_offer "$("${COMP_WORDS[0]}" kernel ls -q 2>/dev/null)" "$cur"
+      fi
+      ;;
+  esac
+}
+
 _sbx_complete_profile() {
   local cur=$1 prev=$2 verb=${COMP_WORDS[2]}
   if ((COMP_CWORD == 2)); then
@@ -438,17 +470,20 @@ _sbx() {
     batch) _sbx_complete_batch "$cur" "$prev" ;;
     session) _sbx_complete_session "$cur" "$prev" ;;
     image) _sbx_complete_image "$cur" "$prev" ;;
+    kernel) _sbx_complete_kernel "$cur" "$prev" ;;
     runs) _sbx_complete_runs "$cur" ;;
     profile) _sbx_complete_profile "$cur" "$prev" ;;
     help)
       if ((COMP_CWORD == 2)); then
-        _sbx_offer "run batch session image runs profile doctor gc help version $_sbx_help" "$cur"
+        _sbx_offer "run batch session image kernel runs profile doctor gc help version $_sbx_help" "$cur"
       elif [[ ${COMP_WORDS[2]} == profile ]]; then
         _sbx_offer "${_sbx_profile_verbs% --help}" "$cur"
       elif [[ ${COMP_WORDS[2]} == session ]]; then
         _sbx_offer "${_sbx_session_verbs% --help}" "$cur"
       elif [[ ${COMP_WORDS[2]} == image ]]; then
         _sbx_offer "${_sbx_image_verbs% --help}" "$cur"
+      elif [[ ${COMP_WORDS[2]} == kernel ]]; then
+        _sbx_offer "${_sbx_kernel_verbs% --help}" "$cur"
       elif [[ ${COMP_WORDS[2]} == runs ]]; then
         _sbx_offer "${_sbx_runs_verbs% --help}" "$cur"
       fi

@@ -80,6 +80,11 @@ function __sbx_images
     $exe image ls -q 2>/dev/null
 end
 
+function __sbx_kernels
+    set -l exe (__sbx_exe)
+    $exe kernel ls -q 2>/dev/null
+end
+
 function __sbx_runs_ids
     set -l exe (__sbx_exe)
     $exe runs ls 2>/dev/null | string match -rv '^ID ' | string replace -r ' .*' ''
@@ -139,6 +144,7 @@ complete -c sbx -n '__sbx_count 0' -a run -d 'Run a program once in a sandbox'
 complete -c sbx -n '__sbx_count 0' -a batch -d 'Run a list of jobs'
 complete -c sbx -n '__sbx_count 0' -a session -d 'Workspaces that keep their files'
 complete -c sbx -n '__sbx_count 0' -a image -d 'Root file systems to run programs in'
+complete -c sbx -n '__sbx_count 0' -a kernel -d 'Kernels for virtual machines'
 complete -c sbx -n '__sbx_count 0' -a runs -d 'List, show and forget recorded runs'
 complete -c sbx -n '__sbx_count 0' -a profile -d 'List, read, check and trust profiles'
 complete -c sbx -n '__sbx_count 0' -a doctor -d 'Check what this host can do'
@@ -467,6 +473,24 @@ complete -c sbx -n '__sbx_at image gc' -l dry-run -d 'Only say what would be rem
 complete -c sbx -n '__sbx_at image gc' -l budget -x -a '10G 20G 50G 100G none' -d 'What the state directory may take'
 complete -c sbx -n '__sbx_at image gc' -l json -d 'Print one JSON object'
 complete -c sbx -n '__sbx_at image gc' -s h -l help -d 'Show help'
+# verb: kernel install
+complete -c sbx -n '__sbx_count 1; and __sbx_at kernel' -a install -d 'Get a kernel for virtual machines'
+complete -c sbx -n '__sbx_at kernel install' -l from -r -F -d 'Take it out of this file'
+complete -c sbx -n '__sbx_at kernel install' -l cloud -d 'The small kernel for clouds'
+complete -c sbx -n '__sbx_at kernel install' -l name -x -d 'What it is called here'
+complete -c sbx -n '__sbx_at kernel install' -s q -l quiet -d 'Print nothing but errors'
+complete -c sbx -n '__sbx_at kernel install' -l json -d 'Print one JSON object'
+complete -c sbx -n '__sbx_at kernel install' -s h -l help -d 'Show help'
+# verb: kernel ls
+complete -c sbx -n '__sbx_count 1; and __sbx_at kernel' -a ls -d 'List the kernels for virtual machines'
+complete -c sbx -n '__sbx_at kernel ls' -s q -l quiet -d 'Print names only'
+complete -c sbx -n '__sbx_at kernel ls' -l json -d 'Print one JSON object a line'
+complete -c sbx -n '__sbx_at kernel ls' -s h -l help -d 'Show help'
+# verb: kernel rm
+complete -c sbx -n '__sbx_count 1; and __sbx_at kernel' -a rm -d 'Remove kernels for virtual machines'
+complete -c sbx -n '__sbx_at kernel rm' -x -a '(__sbx_kernels)'
+complete -c sbx -n '__sbx_at kernel rm' -l json -d 'Print one JSON object a line'
+complete -c sbx -n '__sbx_at kernel rm' -s h -l help -d 'Show help'
 # verb: runs ls
 complete -c sbx -n '__sbx_count 1; and __sbx_at runs' -a ls -d 'List the recorded runs'
 complete -c sbx -n '__sbx_at runs ls' -l lock -x -d 'Only runs of this lock'
@@ -522,8 +546,9 @@ complete -c sbx -n '__sbx_at gc' -l dry-run -d 'Only say what would be removed'
 complete -c sbx -n '__sbx_at gc' -l json -d 'Print one json object'
 complete -c sbx -n '__sbx_at gc' -s h -l help -d 'Show help'
 # verb: help
-complete -c sbx -n '__sbx_count 1; and __sbx_at help' -a 'run batch session image runs profile doctor gc help version'
+complete -c sbx -n '__sbx_count 1; and __sbx_at help' -a 'run batch session image kernel runs profile doctor gc help version'
 complete -c sbx -n '__sbx_count 2; and __sbx_at help session' -a 'start exec shell ps wait kill logs cp diff apply export checkpoint checkpoints restore fork commit stats events show ls touch pause resume stop rm'
+complete -c sbx -n '__sbx_count 2; and __sbx_at help kernel' -a 'install ls rm'
 complete -c sbx -n '__sbx_count 2; and __sbx_at help image' -a 'import pull create export ls show rm gc'
 complete -c sbx -n '__sbx_count 2; and __sbx_at help runs' -a 'ls show rm'
 complete -c sbx -n '__sbx_count 2; and __sbx_at help profile' -a 'ls show check explain schema trust'

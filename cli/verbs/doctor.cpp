@@ -13,6 +13,8 @@
 #include "cli/verbs.h"
 #include "core/base/exit_code.h"
 #include "core/base/text.h"
+#include "core/host/paths.h"
+#include "core/kernel/store.h"
 #include "core/profile/profile.h"
 
 namespace sbx::cli {
@@ -106,6 +108,16 @@ std::string_view colour_of(Verdict verdict) {
       return kFaint;
   }
   return {};
+}
+
+Result<host::GuestKernel> find_guest_kernel() {
+  SBX_ASSIGN(const host::Dir state, host::open_state_dir());
+  SBX_ASSIGN(const kernel::Kernel found, kernel::find(state.path, ""));
+  host::GuestKernel out{.found = found.name(), .lacking = kernel::lacking(found.features())};
+  if (!found.features().is_known) {
+    out.lacking.emplace_back("it has no modules here, and what is built in is not known");
+  }
+  return out;
 }
 
 /// What is to be known of all rows, in one line.
@@ -220,6 +232,7 @@ int doctor(const Invocation& invocation) {
   const auto rows = chosen_rows(invocation.words());
   if (!rows.ok()) return failed(rows.error());
   context.interpreters = interpreters();
+  context.find_guest_kernel = find_guest_kernel;
   const std::vector<Diagnosis> diagnoses = host::diagnose(context, rows.value());
   const int status =
       printed(print(invocation.has("json") ? as_json(diagnoses) : as_text(diagnoses)));

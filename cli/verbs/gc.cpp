@@ -16,6 +16,7 @@
 #include "core/base/text.h"
 #include "core/base/units.h"
 #include "core/host/paths.h"
+#include "core/kernel/garbage.h"
 #include "core/packages/store.h"
 #include "core/profile/saved.h"
 #include "core/session/garbage.h"
@@ -32,7 +33,8 @@ constexpr std::string_view kDetails =
     "Removes what an sbx left that was killed, or whose machine stopped: control groups with what "
     "is still in them, temporary files and directories, sockets, what is half made or half removed "
     "of sessions, sessions past their session.ttl, layers that no session and no image has, "
-    "downloads that were cut short, packages that nobody used for 30 days. What belongs to a "
+    "downloads that were cut short, packages that nobody used for 30 days, files that guests were "
+    "started from and that no kernel has. What belongs to a "
     "living sbx is "
     "never touched, records and artifacts of runs neither. Other verbs do the urgent part of it by "
     "themselves.\n\n"
@@ -94,6 +96,22 @@ void collect_packages(const run::GcContext& context, Gc how, std::vector<GcEntry
   }
   const std::vector<GcEntry> more = packages::collect_garbage(context.state_dir, used, how);
   entries.insert(entries.end(), more.begin(), more.end());
+}
+
+/// What killed commands left of guest kernels, and what nobody starts a guest from any more.
+void collect_kernels(const run::GcContext& context, Gc how, std::vector<GcEntry>& entries) {
+  if (context.state_dir.empty()) return;
+  for (const kernel::Stale& stale : kernel::stale_files(context.state_dir)) {
+    GcEntry entry;
+    entry.kind = stale.kind == kernel::StaleKind::kKernel ? "kernel" : "initramfs";
+    entry.leftover = {.name = stale.path, .why = stale.why, .bytes = stale.bytes};
+    if (how == Gc::kRemove) {
+      const Status removed = kernel::remove_stale(context.state_dir, stale);
+      entry.is_removed = removed.ok();
+      if (!removed.ok()) entry.problem = removed.error().message();
+    }
+    entries.push_back(std::move(entry));
+  }
 }
 
 std::string size_text(const std::optional<std::uint64_t>& bytes) {
@@ -169,6 +187,7 @@ int collect_garbage(const Invocation& invocation) {
   std::vector<GcEntry> entries = run::collect_garbage(context, how);
   collect_sessions(context, how, entries);
   collect_packages(context, how, entries);
+  collect_kernels(context, how, entries);
   const bool json = invocation.has("json");
   if (!json && !problem.empty()) {
     print_warning(text::cat("files of the state directory were left out: ", problem));

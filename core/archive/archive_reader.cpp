@@ -232,11 +232,8 @@ Result<Decompressor> Decompressor::open(Compression compression, NextBlock input
   SBX_TRY(start(impl->input));
   ::archive_entry* entry = nullptr;
   const int status = ::archive_read_next_header(a, &entry);
-  if (status == ARCHIVE_EOF) {
-    impl->is_done = true;
-  } else if (is_error(status)) {
-    return impl->input.failure();
-  }
+  if (is_error(status) || impl->input.error.has_value()) return impl->input.failure();
+  if (status == ARCHIVE_EOF) impl->is_done = true;
   return Decompressor(std::move(impl));
 }
 
@@ -284,8 +281,9 @@ Result<bool> ArchiveReader::next(Member& member) {
   // ARCHIVE_WARN: mostly a name that is not in the locale's charset, which is always "C". The bytes
   // are there as they are.
   const int status = ::archive_read_next_header(input.handle, &entry);
+  // An input that fails before the first header is "empty" to the library.
+  if (is_error(status) || input.error.has_value()) return input.failure();
   if (status == ARCHIVE_EOF) return false;
-  if (is_error(status)) return input.failure();
   member.path = text_or_empty(::archive_entry_pathname(entry));
   member.type = type_of(entry);
   member.mode = ::archive_entry_perm(entry) & 07777U;

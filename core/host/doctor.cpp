@@ -69,25 +69,20 @@ constexpr std::array kRows = {
     DoctorRow{
         "programs", "scripts: the interpreters of the profiles", Need::kFeature, check_programs},
     DoctorRow{"terminal", "`sbx run -t`", Need::kFeature, check_terminal},
-    DoctorRow{"overlay", "layers of sessions (not in this version)", Need::kFeature, check_overlay},
+    DoctorRow{"overlay", "sessions and images: layers of files", Need::kFeature, check_overlay},
     DoctorRow{"images",
               "images and sandboxes made of them: user ids of their own",
               Need::kFeature,
               check_images},
     DoctorRow{"skopeo", "`sbx image pull`", Need::kFeature, check_skopeo},
     DoctorRow{"mmdebstrap", "`sbx image create --debootstrap`", Need::kFeature, check_mmdebstrap},
-    DoctorRow{"image-files",
-              "images for virtual machines (not in this version)",
-              Need::kFeature,
-              check_image_files},
+    DoctorRow{"image-files", "images in virtual machines", Need::kFeature, check_image_files},
     DoctorRow{
         "veth", "networks with an allow-list (not in this version)", Need::kFeature, check_veth},
-    DoctorRow{"kvm", "fast virtual machines (not in this version)", Need::kFeature, check_kvm},
-    DoctorRow{"qemu", "virtual machines (not in this version)", Need::kFeature, check_qemu},
-    DoctorRow{"guest-kernel",
-              "virtual machines (not in this version)",
-              Need::kFeature,
-              check_guest_kernel},
+    DoctorRow{"kvm", "virtual machines at full speed", Need::kFeature, check_kvm},
+    DoctorRow{"qemu", "virtual machines", Need::kFeature, check_qemu},
+    DoctorRow{
+        "guest-kernel", "virtual machines: what runs in them", Need::kFeature, check_guest_kernel},
 };
 
 /// A probe on its way.

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,12 +44,21 @@ struct Interpreter {
   std::string path;     ///< inside and, /usr being the host's, outside: "/usr/bin/python3"
 };
 
+/// The kernel that virtual machines would be started with: what it is, or why there is none.
+struct GuestKernel {
+  std::string found;                 ///< "6.1.0-57-amd64"
+  std::vector<std::string> lacking;  ///< what a guest cannot do with it, a sentence each
+};
+
 /// What the probes look at; the default is this process on this host.
 struct DoctorContext {
   HostFiles files;
   PathContext paths;
   std::string binary;  ///< absolute path of the running sbx; empty when it cannot be read
   std::vector<Interpreter> interpreters;
+  /// Looks for it, from above: kernels are kept by a layer that this one does not know. Not set: it
+  /// is not looked for.
+  std::function<Result<GuestKernel>()> find_guest_kernel;
   /// Found here and not in a probe's process, whose parent is not the user's shell.
   Result<confine::CgroupLayout> cgroups;
 

@@ -99,8 +99,14 @@ Finding check_qemu(const DoctorContext& context) {
   return works(text::cat(tried, ": ", *path, " has microvm"));
 }
 
-Finding check_guest_kernel(const DoctorContext& /*context*/) {
-  return plays_no_part("this version of sbx has no virtual machines, so that no kernel is needed");
+Finding check_guest_kernel(const DoctorContext& context) {
+  const std::string tried = "looked for a kernel to start virtual machines with";
+  if (!context.find_guest_kernel) return plays_no_part("nobody looked for guest kernels");
+  const auto kernel = context.find_guest_kernel();
+  if (!kernel.ok()) return missing(tried, kernel.error());
+  const std::string found = text::cat(tried, ": ", kernel.value().found);
+  if (kernel.value().lacking.empty()) return works(found);
+  return weak(found, text::join(kernel.value().lacking, "; "), "sbx kernel install");
 }
 
 }  // namespace sbx::host

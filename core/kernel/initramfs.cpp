@@ -56,11 +56,13 @@ Result<std::string> read_head(int fd) {
   return head;
 }
 
+enum class MustRun : bool { kNo, kYes };
+
 /// What tells this program from others.
-Result<std::string> program_id(const std::string& program) {
+Result<std::string> program_id(const std::string& program, MustRun must_run) {
   SBX_ASSIGN(const UniqueFd file, sys::open(program, O_RDONLY));
   SBX_ASSIGN(const std::string head, read_head(file.get()));
-  if (has_interpreter(head)) {
+  if (must_run == MustRun::kYes && has_interpreter(head)) {
     return Error(Errc::kUnsupported, "this sbx needs a dynamic linker, so that no guest can run it")
         .with_hint("take one that was built with SBX_STATIC=ON");
   }
@@ -191,7 +193,7 @@ Result<std::string> initramfs(const std::string& state_dir, const Kernel& kernel
 Result<std::string> initramfs(const std::string& state_dir,
                               const Kernel& kernel,
                               const std::string& program) {
-  auto id = program_id(program);
+  auto id = program_id(program, MustRun::kYes);
   if (!id.ok()) return std::move(id).error();
   const std::string name = file_name(id.value(), kernel);
   std::string path = text::cat(kernels_dir(state_dir), "/", kInitramfsDir, "/", name);
@@ -206,7 +208,7 @@ Result<std::string> initramfs(const std::string& state_dir,
 
 Result<std::vector<std::string>> current_initramfs(const std::vector<Kernel>& kernels) {
   std::vector<std::string> out;
-  SBX_ASSIGN(const std::string id, program_id(kSelf));
+  SBX_ASSIGN(const std::string id, program_id(kSelf, MustRun::kNo));
   for (const Kernel& kernel : kernels) {
     out.push_back(file_name(id, kernel));
   }

@@ -112,6 +112,14 @@ int count(const Features& features) {
       kFeatures, [&](const FeatureRow& row) { return features.*row.member; }));
 }
 
+std::vector<std::pair<std::string_view, bool>> feature_list(const Features& features) {
+  std::vector<std::pair<std::string_view, bool>> out;
+  for (const FeatureRow& row : kFeatures) {
+    out.emplace_back(row.key, features.*row.member);
+  }
+  return out;
+}
+
 std::vector<std::string> lacking(const Features& features) {
   std::vector<std::string> out;
   for (const FeatureRow& row : kFeatures) {

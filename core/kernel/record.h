@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/result.h"
@@ -26,6 +27,9 @@ struct Features {
 };
 /// How many of them are there.
 int count(const Features& features);
+
+/// Their names ("blk", "9p" …), and whether each is there.
+std::vector<std::pair<std::string_view, bool>> feature_list(const Features& features);
 
 /// One sentence for each feature that is missing: what does not work without it.
 std::vector<std::string> lacking(const Features& features);

@@ -35,6 +35,7 @@ std::string page_of(const Verb& verb) {
   if (verb.name.starts_with("runs ")) return "man/sbx-runs.1";
   if (verb.name.starts_with("session ")) return "man/sbx-session.1";
   if (verb.name.starts_with("image ")) return "man/sbx-image.1";
+  if (verb.name.starts_with("kernel ")) return "man/sbx-kernel.1";
   return verb.name.starts_with("profile ") ? "man/sbx-profile.1" : "";
 }
 
@@ -152,6 +153,7 @@ TEST_CASE("man: mandoc finds nothing to complain about") {
                                           "sbx-runs.1",
                                           "sbx-session.1",
                                           "sbx-image.1",
+                                          "sbx-kernel.1",
                                           "sbx-doctor.1",
                                           "sbx-gc.1",
                                           "sbx-profile.1",
