@@ -19,7 +19,7 @@ constexpr std::string_view kDetails =
 constexpr std::array kFlags = {kJsonLinesFlag};
 constexpr std::array kExamples = {
     Example{"sbx kernel rm 6.1.0-56-amd64", "an old one"},
-    Example{"sbx kernel rm $(sbx kernel ls -q | tail -n +2)", "all but the newest"},
+    Example{"sbx kernel rm 6.1.0-55-amd64 6.1.0-56-amd64 --json", "two"},
 };
 
 Status remove_one(const std::string& state_dir, const std::string& name, bool is_json) {

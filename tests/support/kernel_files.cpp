@@ -1,10 +1,12 @@
 // Kernel files: see kernel_files.h.
-#include "kernel_files.h"
+#include "tests/support/kernel_files.h"
 
 #include <elf.h>
 
-#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+
+#include "tests/support/user.h"
 
 namespace sbx::test {
 
@@ -231,7 +233,8 @@ Files kernel_package(std::string_view release) {
       {dir + "crypto/crc32c_generic.ko",
        make_module({"alias=crc32c", "alias=crypto-crc32c", "depends=", "name=crc32c_generic"})},
       {dir + "drivers/block/virtio_blk.ko", module("virtio_blk", "virtio,virtio_ring", "")},
-      {dir + "drivers/char/hw_random/virtio-rng.ko", module("virtio_rng", "virtio", "")},
+      {dir + "drivers/char/hw_random/virtio-rng.ko.gz",
+       make_gzip(module("virtio_rng", "virtio", ""))},
       {dir + "drivers/char/virtio_console.ko", module("virtio_console", "virtio,virtio_ring", "")},
       {dir + "drivers/gpu/big.ko", "this is no module, and nobody looks at it"},
       {dir + "drivers/virtio/virtio.ko", module("virtio", "virtio_ring", "")},
@@ -248,6 +251,16 @@ Files kernel_package(std::string_view release) {
       {dir + "net/9p/9pnet_virtio.ko", module("9pnet_virtio", "9pnet,virtio", "")},
       {"./lib/modules/" + rel + "/modules.builtin", "kernel/fs/overlayfs/overlay.ko\n"},
   };
+}
+
+std::string kernel_package_file() {
+  if (const char* file = std::getenv("SBX_TEST_KERNEL_DEB")) return file;
+  const std::string dir = SBX_BUILD_DIR "/vm61";
+  if (!exists(dir)) return {};
+  for (const std::string& name : names_in(dir)) {
+    if (name.starts_with("linux-image-") && name.ends_with(".deb")) return dir + "/" + name;
+  }
+  return {};
 }
 
 }  // namespace sbx::test

@@ -29,4 +29,8 @@ std::string make_deb(std::string_view data, std::string_view ending = "");
 /// What the package of a kernel with a guest's modules has in it.
 Files kernel_package(std::string_view release);
 
+/// The package of a Debian kernel: SBX_TEST_KERNEL_DEB, or the one that the emulated suite fetched;
+/// empty when there is none.
+std::string kernel_package_file();
+
 }  // namespace sbx::test

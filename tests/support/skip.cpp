@@ -12,6 +12,7 @@
 #include <cstring>
 #include <map>
 
+#include "tests/support/kernel_files.h"
 #include "tests/support/process.h"
 #include "tests/support/user.h"
 
@@ -51,7 +52,7 @@ struct Row {
   Probe probe;
 };
 
-constexpr std::array<Row, 50> kProbes{{
+constexpr std::array<Row, 51> kProbes{{
     {"root", [] { return ::geteuid() == 0; }},
     {"user", [] { return test_user().uid != 0; }},
     {"second-user", [] { return ::geteuid() == 0 && other_user().uid != 0; }},
@@ -113,6 +114,7 @@ constexpr std::array<Row, 50> kProbes{{
     {"buildah", [] { return runnable("/usr/bin/buildah"); }},
     {"mmdebstrap", [] { return runnable("/usr/bin/mmdebstrap"); }},
     {"erofs", [] { return runnable("/usr/bin/mkfs.erofs"); }},
+    {"kernel-package", [] { return exists(kernel_package_file()); }},
     {"busybox", [] { return runnable("/bin/busybox"); }},
     {"pip", [] { return runnable("/usr/bin/pip3"); }},
     {"npm", [] { return runnable("/usr/bin/npm"); }},
