@@ -2,6 +2,7 @@
 #include "core/backend/vm/sealed.h"
 
 #include <fcntl.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -95,7 +96,7 @@ class Cipher {
  private:
   static void add(hmac_sha256_ctx& mac, std::string_view text) {
     // With its length, so that no two sequences of texts are the same bytes.
-    const auto size = static_cast<uint64_t>(text.size());
+    const uint64_t size = text.size();
     hmac_sha256_update(&mac, sizeof size, reinterpret_cast<const uint8_t*>(&size));
     hmac_sha256_update(&mac, text.size(), reinterpret_cast<const uint8_t*>(text.data()));
   }
