@@ -110,8 +110,8 @@ struct LaunchRequest {
   std::string state_dir;                      ///< absolute; exists, 0700
   std::vector<InputMount> inputs;
   std::vector<InputFile> files;
-  /// Character devices of the host (below /dev) that programs may use, at the same places inside.
-  /// Only with the host's tree as a root that is thrown away.
+  /// Character devices of the host (in /dev; one for now) that programs may use, at the same places
+  /// inside. Only with the host's tree as a root that is thrown away.
   std::vector<std::string> devices;
   /// A session: it gets whatever pausing and counting need, and its programs are apart from PID 1.
   bool is_lasting = false;

@@ -106,25 +106,31 @@ bool can_others_read(int mount) {
 }
 
 /// A detached mount of a node of our own for the host's device `path`, which belongs to `owner`: a
-/// device cannot be given to ids of the job's (devtmpfs maps none), nor should the host's be.
-Result<UniqueFd> open_own_device(const std::string& path,
+/// device cannot be given to ids of the job's (devtmpfs maps none), nor should the host's be. The
+/// node has to have a name until PID 1 has mounted it (move_mount(2) of a removed file: ENOENT), so
+/// its directory goes with the jail.
+Result<UniqueFd> open_own_device(Jail& jail,
+                                 const std::string& path,
                                  const std::string& state_dir,
                                  const backend::User& owner) {
   SBX_ASSIGN(const struct stat info, sys::fstatat(AT_FDCWD, path, 0));
   if (!S_ISCHR(info.st_mode)) return Error(Errc::kUnsupported, text::cat(path, " is no device"));
-  SBX_ASSIGN(const fs::TempDir dir, fs::TempDir::create(state_dir, ".dev-"));
+  SBX_ASSIGN(ThrowawayLayer place, ThrowawayLayer::make(state_dir));
+  SBX_ASSIGN(const UniqueFd dir, fs::open_dir(place.path()));
   constexpr const char* kName = "node";
-  if (::mknodat(dir.fd(), kName, S_IFCHR | 0600, info.st_rdev) != 0) {
+  if (::mknodat(dir.get(), kName, S_IFCHR | 0600, info.st_rdev) != 0) {
     return sys_error(text::cat("make a node of ", path, " in ", state_dir));
   }
-  SBX_TRY(sys::fchownat(dir.fd(), kName, owner.uid, owner.gid, AT_SYMLINK_NOFOLLOW));
-  struct statvfs place {};
-  if (::fstatvfs(dir.fd(), &place) == 0 && (place.f_flag & ST_NODEV) != 0) {
+  SBX_TRY(sys::fchownat(dir.get(), kName, owner.uid, owner.gid, AT_SYMLINK_NOFOLLOW));
+  struct statvfs mount {};
+  if (::fstatvfs(dir.get(), &mount) == 0 && (mount.f_flag & ST_NODEV) != 0) {
     return Error(Errc::kUnsupported,
                  text::cat("no device can be used on the file system of ", state_dir, " (nodev)"))
         .with_hint("set SBX_STATE_DIR to a directory of another file system");
   }
-  return sys::open_tree(dir.fd(), kName, OPEN_TREE_CLONE);
+  SBX_ASSIGN(UniqueFd node, sys::open_tree(dir.get(), kName, OPEN_TREE_CLONE));
+  jail.hold(std::move(place));
+  return node;
 }
 
 struct OpenedSources {
@@ -134,13 +140,13 @@ struct OpenedSources {
 
 /// Opens the sources that only the parent can reach, owners mapped to the job. An input whose file
 /// system cannot map owners is left to be copied: its Bind goes from the plan.
-Result<OpenedSources> open_sources(JailPlan& plan, const backend::User& job_on_host) {
+Result<OpenedSources> open_sources(Jail& jail, JailPlan& plan, const backend::User& job_on_host) {
   OpenedSources out;
   std::vector<size_t> dropped;
   for (size_t i = 0; i < plan.sources.size(); ++i) {
     const SourceMount& source = plan.sources[i];
     if (source.is_device) {
-      SBX_ASSIGN(UniqueFd device, open_own_device(source.path, plan.state_dir, job_on_host));
+      SBX_ASSIGN(UniqueFd device, open_own_device(jail, source.path, plan.state_dir, job_on_host));
       out.mounts.push_back(std::move(device));
       continue;
     }
@@ -368,7 +374,7 @@ Result<std::unique_ptr<backend::Sandbox>> launch(JailPlan& plan, BegunPtr begun)
   if (range.has_value()) {
     job_on_host = {range->base() + plan.rules.uid, range->base() + plan.rules.gid};
   }
-  SBX_ASSIGN(OpenedSources sources, open_sources(plan, job_on_host));
+  SBX_ASSIGN(OpenedSources sources, open_sources(*jail, plan, job_on_host));
   if (plan.image.has_value()) {
     plan.image->owner = range.has_value() ? range->base() : plan.basics.own_uid;
     sources.mounts.emplace_back();

@@ -160,8 +160,10 @@ Status Planner::add_mounts() {
 
 Status Planner::add_devices() {
   if (request_.devices.empty()) return {};
-  if (is_image() || request_.root.has_value()) {
-    return Error(Errc::kUnsupported, "devices in a root that is kept, or of an image");
+  // One directory is thrown away with a jail, and /dev of a root that is kept is another one.
+  if (is_image() || request_.root.has_value() || request_.devices.size() > 1) {
+    return Error(Errc::kUnsupported,
+                 "devices in a root that is kept, or of an image, or more than one");
   }
   for (const std::string& device : request_.devices) {
     if (!is_below(device, "/dev") || device.find('/', 5) != std::string::npos) {

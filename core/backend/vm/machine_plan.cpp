@@ -46,7 +46,7 @@ std::string machine_of(const MachineSpec& spec) {
 void add_processor(Arguments& argv, const MachineSpec& spec) {
   if (spec.accel == Accel::kKvm) {
     add(argv, "-accel", "kvm");
-    add(argv, "-cpu", "host");
+    add(argv, "-cpu", spec.cpu == CpuModel::kFull ? "host" : "qemu64");
   } else {
     // One thread for one processor: start-up times vary least so.
     add(argv,

@@ -20,9 +20,9 @@ inline constexpr const char* kDataPort = "sbx.data";
 
 enum class Accel : uint8_t { kKvm, kTcg };
 
-/// Which processor is shown. With KVM it is always the host's.
+/// Which processor is shown.
 enum class CpuModel : uint8_t {
-  kFull,   ///< all that the emulator knows (x86-64-v3)
+  kFull,   ///< KVM: the host's; emulated: all that the emulator knows (x86-64-v3)
   kPlain,  ///< x86-64-v1
 };
 

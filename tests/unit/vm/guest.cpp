@@ -95,6 +95,20 @@ std::string as_user(const Identity& who,
   return problem.ok() ? problem.value() : problem.error().to_string();
 }
 
+std::vector<const Identity*> machine_identities() {
+  std::vector<const Identity*> all{&self()};
+  if (self().uid == 0) all.push_back(&test_user());
+  return all;
+}
+
+void as_each_user(const std::function<std::string(const std::string& state)>& what) {
+  if (guest_files() == nullptr) return;
+  for (const Identity* who : machine_identities()) {
+    CAPTURE(who->name);
+    CHECK(as_user(*who, what) == "");
+  }
+}
+
 vm::MachineSpec guest_spec(const std::string& state) {
   vm::MachineSpec spec;
   spec.id = text::cat("vmtest", ::getpid());
@@ -154,6 +168,12 @@ std::string Guest::sh(const std::string& command) {
 std::string Guest::echo(std::string_view text) {
   if (!sys::write_all(agent_.get(), text).ok()) return "?";
   return read_until(agent_.get(), text);
+}
+
+std::string started(Guest& guest) {
+  if (!guest.problem().empty()) return guest.problem();
+  if (guest.wait_up()) return {};
+  return "the guest does not come up: " + guest.machine().serial_tail();
 }
 
 double Guest::elapsed_ms() const {

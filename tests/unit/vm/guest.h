@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/backend/vm/machine.h"
 #include "core/base/result.h"
@@ -22,6 +23,11 @@ const WorkDir* guest_files();
 /// went wrong, empty: nothing.
 std::string as_user(const Identity& who,
                     const std::function<std::string(const std::string& state)>& what);
+
+/// root and the unprivileged user when the test runs as root, else who runs it.
+std::vector<const Identity*> machine_identities();
+/// The case, as each of them: skipped without guest_files(), failed where there is a problem.
+void as_each_user(const std::function<std::string(const std::string& state)>& what);
 
 /// A machine of these files; more is set by the caller.
 vm::MachineSpec guest_spec(const std::string& state);
@@ -52,6 +58,9 @@ class Guest {
   std::string rest_;
   int64_t started_ns_ = 0;
 };
+
+/// Waits until it is up; what went wrong, with what it wrote to its serial port.
+std::string started(Guest& guest);
 
 }  // namespace sbx::test
 

@@ -18,38 +18,20 @@
 #include "tests/unit/vm/guest.h"
 
 using namespace sbx;
+using test::as_each_user;
 using test::Guest;
 using test::guest_spec;
+using test::started;
 
 namespace {
 
 constexpr Millis kPatience{60'000};
 
-std::vector<const test::Identity*> identities() {
-  std::vector<const test::Identity*> all{&test::self()};
-  if (test::self().uid == 0) all.push_back(&test::test_user());
-  return all;
-}
-
-void as_each(const std::function<std::string(const std::string& state)>& what) {
-  if (test::guest_files() == nullptr) return;
-  for (const test::Identity* who : identities()) {
-    CAPTURE(who->name);
-    CHECK(test::as_user(*who, what) == "");
-  }
-}
-
-std::string started(Guest& guest) {
-  if (!guest.problem().empty()) return guest.problem();
-  if (guest.wait_up()) return {};
-  return "the guest does not come up: " + guest.machine().serial_tail();
-}
-
 }  // namespace
 
 TEST_CASE(
     "machine: a guest starts, both ports work, it stands and goes on, and ends when told to") {
-  as_each([](const std::string& state) -> std::string {
+  as_each_user([](const std::string& state) -> std::string {
     Guest guest(guest_spec(state));
     SBX_EXPECT(started(guest) == "");
     std::printf("start: up after %.0f ms\n", guest.elapsed_ms());
@@ -85,7 +67,7 @@ double seconds_of(const std::function<void()>& what) {
 }  // namespace
 
 TEST_CASE("machine: one that was saved whole goes on in another, where it stood") {
-  as_each([](const std::string& state) -> std::string {
+  as_each_user([](const std::string& state) -> std::string {
     auto file = new_file(state + "/saved");
     SBX_EXPECT_OK(file);
     {
@@ -122,7 +104,7 @@ TEST_CASE("machine: one that was saved whole goes on in another, where it stood"
 }
 
 TEST_CASE("machine: clones of a template start where it stood, and share nothing with each other") {
-  as_each([](const std::string& state) -> std::string {
+  as_each_user([](const std::string& state) -> std::string {
     const std::string image = state + "/template.ram";
     auto device = new_file(state + "/template.state");
     auto memory = new_file(image);
@@ -175,7 +157,7 @@ TEST_CASE("machine: clones of a template start where it stood, and share nothing
 }
 
 TEST_CASE("machine: what is wrong with a saved state is an error, not a hang") {
-  as_each([](const std::string& state) -> std::string {
+  as_each_user([](const std::string& state) -> std::string {
     vm::MachineSpec spec = guest_spec(state);
     spec.is_incoming = true;
     auto file = new_file(state + "/saved");
