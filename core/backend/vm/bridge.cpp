@@ -169,7 +169,8 @@ void Bridge::Impl::on_fill() {
   if (std::exchange(is_hello_due, false)) {
     wire.put(FrameKind::kHello, 0, ipc::encode_hello({ipc::kMuxVersion, side, options.epoch}));
   }
-  while (wire.has_room() && put_next()) {
+  // A source that turns out to be at its end has something to say about itself instead.
+  while (wire.has_room() && (put_next() || !controls.empty())) {
   }
 }
 

@@ -55,8 +55,9 @@ Result<Fields> receive_frame(int socket) {
   const ssize_t size = ::recv(socket, buffer.data(), buffer.size(), MSG_DONTWAIT | MSG_TRUNC);
   if (size < 0 && errno == EAGAIN) return Error(Errc::kNotFound, "nothing was said");
   if (size < 0) return sys_error("receive from a bridge's process");
-  const std::string_view bytes(buffer.data(), std::min<std::size_t>(size, buffer.size()));
-  if (bytes.size() <= ipc::kFrameLengthSize || static_cast<std::size_t>(size) > buffer.size()) {
+  const auto whole = static_cast<std::size_t>(size);
+  const std::string_view bytes(buffer.data(), std::min(whole, buffer.size()));
+  if (bytes.size() <= ipc::kFrameLengthSize || whole > buffer.size()) {
     return Error(Errc::kProtocol, "a bridge's process ended or sent rubbish");
   }
   return ipc::decode_frame(bytes.substr(ipc::kFrameLengthSize));

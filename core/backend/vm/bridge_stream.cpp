@@ -124,7 +124,7 @@ bool Stream::fill(Wire& wire) {
       return false;
     }
     size = static_cast<std::size_t>(moved.n);
-    has_more = size == most;
+    has_more = size == most || is_terminal_;  // read until dry: see times_dry()
   }
   wire.commit(ipc::FrameKind::kData, state_.number, size);
   state_.credit -= static_cast<std::uint32_t>(size);
