@@ -81,7 +81,7 @@ class ChannelLink final : public backend::AgentLink {
 
 Status keep_only(std::span<const UniqueFd> fds) {
   constexpr int kAside = 16;
-  SBX_ASSIGN(const UniqueFd null, sys::open("/dev/null", O_RDWR));
+  SBX_ASSIGN(UniqueFd null, sys::open("/dev/null", O_RDWR));
   std::vector<UniqueFd> aside;
   for (const UniqueFd& fd : fds) {
     SBX_ASSIGN(UniqueFd copy, sys::dup(fd.get(), kAside));
@@ -95,7 +95,14 @@ Status keep_only(std::span<const UniqueFd> fds) {
   for (const UniqueFd& fd : aside) {
     SBX_TRY(sys::dup_onto(fd.get(), place++, true));
   }
-  return sys::close_range(static_cast<unsigned>(place), ~0U);
+  SBX_TRY(sys::close_range(static_cast<unsigned>(place), ~0U));
+  for (UniqueFd* fd : {&null, &null_copy}) {
+    (void)fd->release();
+  }
+  for (UniqueFd& fd : aside) {
+    (void)fd.release();
+  }
+  return {};
 }
 
 Status confine() {
@@ -106,10 +113,12 @@ Status confine() {
   }
   const rlimit no_core{0, 0};
   (void)::setrlimit(RLIMIT_CORE, &no_core);
-  if (const int err = confine::drop_all_caps_in_child(0); err != 0) {
-    return sys_error("drop capabilities", err);
-  }
   SBX_TRY(sys::prctl("set no_new_privs", PR_SET_NO_NEW_PRIVS, 1));
+  // A plain user may not change the bounding set, which no_new_privs makes meaningless.
+  const int dropped = confine::drop_all_caps_in_child(0);
+  if (dropped != 0 && (dropped != EPERM || ::geteuid() == 0)) {
+    return sys_error("drop capabilities", dropped);
+  }
   SBX_TRY(sys::prctl("make the bridge undumpable", PR_SET_DUMPABLE, 0));
   const int files_shut = confine::landlock_only_beneath_in_child({}, {});
   if (files_shut != 0 && files_shut != EOPNOTSUPP) return sys_error("apply Landlock", files_shut);
