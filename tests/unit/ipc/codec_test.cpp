@@ -36,7 +36,8 @@ std::vector<ipc::Message> one_of_each() {
           ipc::Begin{1, true, 0x1000, "base"},
           ipc::SetFrozen{true},
           ipc::FrozenSet{true, 110},
-          ipc::Files{8, ipc::FilesOp::kUnpack, "/work/a", "a", true, false, true}};
+          ipc::Files{8, ipc::FilesOp::kUnpack, "/work/a", "a", true, false, true},
+          ipc::Running{9, 3, true, false, true, false, true, true}};
 }
 
 }  // namespace
