@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
 #include <string>
 #include <vector>
 
@@ -423,4 +424,37 @@ TEST_CASE("bridge: no descriptor is left over when execs have ended") {
     CHECK(pair.until([&] { return open_descriptors() == idle; }));
   }
   CHECK(open_descriptors() == before);
+}
+
+TEST_CASE("bridge: with nothing to do it does nothing, whatever state its streams are in") {
+  BridgePair pair;
+  const auto cpu_ms = [] {
+    timespec used{};
+    REQUIRE(::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) == 0);
+    return used.tv_sec * 1000 + used.tv_nsec / 1'000'000;
+  };
+  auto stuck = pair.start(1);
+  auto halves = pair.start(2);
+  auto fed = pair.start(3);
+  for (int i = 0; i < 20; ++i) {
+    (void)fill(stuck.inner_out.get());
+    (void)fill(fed.in.get());  // a program that does not read
+    pair.turn(Millis{2});
+  }
+  halves.in.reset();
+  halves.err.reset();
+  halves.inner_out.reset();
+  pair.turn(Millis{50});
+  REQUIRE(pair.guest->channel->send(ipc::Exited{1, 0}).ok());
+  pair.turn(Millis{50});
+  const auto before = cpu_ms();
+  pair.turn(Millis{400});
+  CHECK(cpu_ms() - before < 100);
+  // The source of a stream that has no credit left ends.
+  stuck.inner_out.reset();
+  fed.in.reset();
+  pair.turn(Millis{50});
+  const auto then = cpu_ms();
+  pair.turn(Millis{400});
+  CHECK(cpu_ms() - then < 100);
 }
