@@ -77,7 +77,7 @@ void Wire::wake() {
 }
 
 void Wire::put(ipc::FrameKind kind, std::uint32_t stream, std::string_view payload) {
-  std::memcpy(space().data(), payload.data(), payload.size());
+  std::ranges::copy(payload, space().begin());
   commit(kind, stream, payload.size());
 }
 

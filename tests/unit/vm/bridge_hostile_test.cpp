@@ -211,6 +211,48 @@ TEST_CASE("bridge, hostile guest: cut off anywhere, or random, it neither hangs 
   }
 }
 
+TEST_CASE("bridge, hostile guest: random frames of known kinds end it or are borne") {
+  Random random(7);
+  for (int round = 0; round < 400; ++round) {
+    Host host;
+    host.start();
+    std::string bytes = hello();
+    for (std::uint64_t left = random.below(60); left > 0; --left) {
+      const auto stream = static_cast<std::uint32_t>(random.below(9));
+      const std::uint64_t what = random.below(12);
+      if (what < 4) bytes += frame(FrameKind::kData, stream, std::string(random.below(9000), 'x'));
+      if (what == 4) bytes += frame(FrameKind::kCredit, stream, number(stream * 999 + 1));
+      if (what == 5) bytes += frame(FrameKind::kEof, stream);
+      if (what == 6) bytes += frame(FrameKind::kReset, stream);
+      if (what == 7) bytes += frame(FrameKind::kOpen, stream, "x");
+      if (what == 8) bytes += message(ipc::Started{2, 7}, {{stream, ipc::Flow::kBoth}});
+      if (what == 9) bytes += message(ipc::Exited{stream, 0});
+      if (what == 10) bytes += message(ipc::ExecFailed{stream, false, "x", 1});
+      if (what == 11) bytes += frame(FrameKind::kEnding, 0);
+    }
+    if (random.below(4) == 0) bytes[random.below(bytes.size())] ^= '\x11';
+    std::size_t at = 0;
+    for (int i = 0; i < 40 && at < bytes.size(); ++i) {
+      const ssize_t n = ::write(
+          host.wire.get(), bytes.data() + at, std::min<std::size_t>(bytes.size() - at, 5000));
+      if (n > 0) at += static_cast<std::size_t>(n);
+      host.turn();
+      (void)host.heard();
+      if (random.below(20) == 0) host.out.reset();
+      if (random.below(20) == 0) host.in.reset();
+    }
+    host.turn();
+    host.out.reset();
+    host.err.reset();
+    host.wire.reset();
+    // Terminals that nobody took are in the channel.
+    CHECK(host.until([&] {
+      (void)host.one->channel->receive(ipc::Wait::kNo);
+      return host.one->ended.has_value();
+    }));
+  }
+}
+
 TEST_CASE("bridge: a stream that the guest opens is refused, and only it") {
   Host host;
   host.start();

@@ -197,14 +197,17 @@ struct Sender {
   /// False when nothing went.
   bool step() {
     if (done == total) return false;
-    const std::uint64_t most = std::min<std::uint64_t>(random.below(100'000) + 1, total - done);
-    piece.resize(most);
-    for (std::uint64_t i = 0; i < most; ++i) {
-      piece[i] = byte_at(seed, done + i);
+    if (piece.empty()) {
+      piece.resize(std::min<std::uint64_t>(random.below(100'000) + 1, total - done));
+      for (std::uint64_t i = 0; i < piece.size(); ++i) {
+        piece[i] = byte_at(seed, done + i);
+      }
     }
     const ssize_t n = ::write(fd, piece.data(), piece.size());
-    if (n > 0) done += static_cast<std::uint64_t>(n);
-    return n > 0;
+    if (n <= 0) return false;
+    done += static_cast<std::uint64_t>(n);
+    piece.erase(0, static_cast<std::size_t>(n));
+    return true;
   }
 };
 struct Receiver {

@@ -64,6 +64,7 @@ class Wired final : public backend::Sandbox {
   }
   std::span<const backend::InputMount> copies_needed() const override { return {}; }
   BridgeProcess& bridge() { return bridge_; }
+  int guest_pid() const { return guest_.pid(); }
   int status = -1;
 
  private:
@@ -423,7 +424,7 @@ TEST_CASE("bridge, a real jail behind it: the guest ends when the supervisor is 
       (void)Vm::read_some(*sleeper);
       return !sleeper->out.empty();
     });
-    const std::array<int, 2> pids{vm.sandbox->bridge().pid(), 0};
+    const std::array<int, 2> pids{vm.sandbox->bridge().pid(), vm.sandbox->guest_pid()};
     (void)!::write(report.w.get(), pids.data(), sizeof pids);
     for (;;)
       ::pause();
@@ -433,4 +434,5 @@ TEST_CASE("bridge, a real jail behind it: the guest ends when the supervisor is 
   REQUIRE(::kill(child, SIGKILL) == 0);
   REQUIRE(::waitpid(child, nullptr, 0) == child);
   CHECK(has_ended(pids[0]));
+  CHECK(has_ended(pids[1]));
 }

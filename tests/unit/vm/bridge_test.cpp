@@ -205,6 +205,29 @@ TEST_CASE("bridge: many streams at once are exact, whatever the pieces") {
   }
 }
 
+TEST_CASE("bridge: half a gigabyte is exact, both ways at once") {
+  BridgePair pair;
+  auto exec = pair.start(1);
+  constexpr std::uint64_t kSize = 256'000'000;
+  Sender out{exec.inner_out.get(), 1, kSize};
+  Sender in{exec.in.get(), 2, kSize};
+  Receiver from_out{exec.out.get(), 1};
+  Receiver from_in{exec.inner_in.get(), 2};
+  CHECK(pair.until([&] {
+    while (out.step()) {
+    }
+    while (in.step()) {
+    }
+    while (from_out.step()) {
+    }
+    while (from_in.step()) {
+    }
+    return from_out.done == kSize && from_in.done == kSize;
+  }));
+  CHECK_FALSE(from_out.is_wrong);
+  CHECK_FALSE(from_in.is_wrong);
+}
+
 TEST_CASE("bridge: an exit is told after the output that was written before it") {
   BridgePair pair;
   auto exec = pair.start(1);
