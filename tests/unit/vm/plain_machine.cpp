@@ -163,6 +163,24 @@ PlainMachine::PlainMachine(const MachineOptions& options) {
                     tsc_khz()),
           "-device",
           "virtio-serial-device,id=vs"};
+  Pair qmp = stream_pair();
+  ram_ = options.ram;
+  if (!ram_.empty()) {
+    argv[9] += ",memory-backend=ram";
+    argv.insert(argv.end(),
+                {"-object",
+                 text::cat("memory-backend-file,id=ram,size=",
+                           options.memory_mib,
+                           "M,mem-path=",
+                           ram_,
+                           options.is_clone ? ",share=off" : ",share=on"),
+                 "-chardev",
+                 text::cat("socket,id=qm,fd=", qmp.theirs.get()),
+                 "-mon",
+                 "chardev=qm,mode=control"});
+    spawned.pass_fds.push_back(qmp.theirs.get());
+  }
+  if (options.is_clone) argv.insert(argv.end(), {"-incoming", "defer"});
   const auto add_port = [&](const char* id, std::string_view port, const UniqueFd& fd) {
     argv.insert(argv.end(),
                 {"-chardev",
@@ -205,6 +223,61 @@ PlainMachine::PlainMachine(const MachineOptions& options) {
   qemu_ = std::make_unique<ChildProcess>(std::move(qemu).value());
   agent_ = std::move(agent.ours);
   control_ = std::make_unique<vm::ControlClient>(std::move(control.ours));
+  qmp_ = std::move(qmp.ours);
+  qmp.theirs.reset();
+  if (ram_.empty()) return;
+  listen("\"QMP\"");
+  order(R"({"execute":"qmp_capabilities"})");
+  order(
+      R"({"execute":"migrate-set-capabilities","arguments":{"capabilities":[{"capability":"x-ignore-shared","state":true}]}})");
+  if (!options.is_clone) return;
+  order(text::cat(
+      R"({"execute":"migrate-incoming","arguments":{"uri":"exec:cat )", ram_, ".state\"}}"));
+  for (int i = 0; i < 1000; ++i) {
+    REQUIRE(sys::write_all(qmp_.get(), R"({"execute":"query-status"})").ok());
+    if (listen("\"return\"").find("inmigrate") == std::string::npos) break;
+    pause(0.002);
+  }
+  order(R"({"execute":"cont"})");
+  started_ = now();
+}
+
+/// Reads lines until one has `until`; that one.
+std::string PlainMachine::listen(const std::string& until) {
+  std::string line;
+  while (true) {
+    char letter = 0;
+    const auto got = sys::read(qmp_.get(), &letter, 1);
+    const std::string said = got.ok() && got.value() == 1 ? "" : console();
+    CAPTURE(said);
+    CAPTURE(line);
+    REQUIRE(got.ok());
+    REQUIRE(got.value() == 1);
+    line += letter;
+    if (letter != '\n') continue;
+    CAPTURE(line);
+    REQUIRE(line.find("\"error\"") == std::string::npos);
+    if (line.find(until) != std::string::npos) return line;
+    line.clear();
+  }
+}
+
+void PlainMachine::order(const std::string& command) {
+  REQUIRE(sys::write_all(qmp_.get(), command).ok());
+  listen("\"return\"");
+}
+
+void PlainMachine::save_template() {
+  order(R"({"execute":"stop"})");
+  order(text::cat(R"({"execute":"migrate","arguments":{"uri":"exec:cat >)", ram_, ".state\"}}"));
+  for (int i = 0; i < 1000; ++i) {
+    REQUIRE(sys::write_all(qmp_.get(), R"({"execute":"query-migrate"})").ok());
+    const std::string said = listen("\"return\"");
+    REQUIRE(said.find("failed") == std::string::npos);
+    if (said.find("completed") != std::string::npos) break;
+    pause(0.005);
+  }
+  order(R"({"execute":"quit"})");
 }
 
 PlainMachine::~PlainMachine() {

@@ -22,6 +22,10 @@ struct MachineOptions {
   std::vector<std::string> disks{};  ///< "vda", "vdb"…; "ro:PATH" or PATH
   int memory_mib = 512;
   std::string binary = SBX_BINARY;  ///< becomes /init
+  /// Not empty: the guest's memory is this file. With `is_clone` a private copy of it, and the rest
+  /// of the machine is what save_template() put beside it; everything else must be the same.
+  std::string ram{};
+  bool is_clone = false;
 };
 
 /// Prints why and returns false where it cannot be.
@@ -36,6 +40,8 @@ class PlainMachine {
 
   vm::ControlClient& control() { return *control_; }
   UniqueFd take_agent() { return std::move(agent_); }
+  /// Stops the machine and puts what is not in its memory file beside that, as "<ram>.state".
+  void save_template();
   /// What the console said so far.
   std::string console() const;
   /// Waits until QEMU ends by itself.
@@ -43,8 +49,13 @@ class PlainMachine {
   double started() const { return started_; }
 
  private:
+  void order(const std::string& command);
+  std::string listen(const std::string& until);
+
   std::string dir_;
+  std::string ram_;
   UniqueFd agent_;
+  UniqueFd qmp_;
   std::unique_ptr<vm::ControlClient> control_;
   std::unique_ptr<ChildProcess> qemu_;
   double started_ = 0;
