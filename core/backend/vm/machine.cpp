@@ -162,7 +162,7 @@ Status Machine::Impl::make_memory() {
     SBX_TRY(sys::fchown(memory.get(), owner->uid, owner->gid));
   }
   if (spec.own_memory->image.empty()) return {};
-  SBX_ASSIGN(const UniqueFd image, sys::open(spec.own_memory->image, O_RDONLY | O_NOFOLLOW));
+  SBX_ASSIGN(const UniqueFd image, sys::open(spec.own_memory->image, O_RDONLY));
   return copy_sparse(image.get(), memory.get(), spec.memory);
 }
 
@@ -170,7 +170,7 @@ Result<std::vector<UniqueFd>> Machine::Impl::open_disks() const {
   std::vector<UniqueFd> out;
   for (const Disk& disk : spec.disks) {
     const int flags = disk.is_read_only ? O_RDONLY : O_RDWR;
-    SBX_ASSIGN(UniqueFd file, sys::open(disk.path, flags | O_NOFOLLOW));
+    SBX_ASSIGN(UniqueFd file, sys::open(disk.path, flags));
     SBX_ASSIGN(const struct stat info, sys::fstat(file.get()));
     if (!S_ISREG(info.st_mode) && !S_ISBLK(info.st_mode)) {
       return Error(Errc::kUsage, text::cat(disk.path, " is no file to be a disk"));

@@ -119,7 +119,7 @@ void add_share(Arguments& argv, const MachineSpec& spec, size_t index) {
 
 /// In an order that is part of every saved state: a device's place follows from it.
 void add_devices(Arguments& argv, const MachineSpec& spec, const MachineFds& fds) {
-  add(argv, "-device", "virtio-serial-device,id=ports,max_ports=3");
+  add(argv, "-device", "virtio-serial-device,id=ports,max_ports=4");
   add_port(argv, "agent", kAgentPort, 1, MachineFds::kAgent);
   add_port(argv, "control", kControlPort, 2, MachineFds::kControl);
   add_port(argv, "data", kDataPort, 3, MachineFds::kData);

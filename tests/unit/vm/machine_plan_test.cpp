@@ -49,7 +49,7 @@ TEST_CASE("machine plan: the whole list for an emulated machine") {
         "-kernel\n/work/kernel\n-initrd\n/work/initramfs\n"
         "-append\nconsole=ttyS0 panic=-1 quiet loglevel=3 no_timer_check tsc=reliable "
         "tsc_early_khz=2000000\n"
-        "-device\nvirtio-serial-device,id=ports,max_ports=3\n"
+        "-device\nvirtio-serial-device,id=ports,max_ports=4\n"
         "-chardev\nsocket,id=agent,fd=3\n"
         "-device\nvirtserialport,bus=ports.0,nr=1,chardev=agent,name=sbx.agent\n"
         "-chardev\nsocket,id=control,fd=4\n"
