@@ -75,7 +75,7 @@ Status pack_input(const backend::InputMount& input, int out) {
   archive::PackRequest request;
   request.path = input.host_path;
   request.root_name = input.name;
-  request.is_following = true;
+  request.is_following = input.is_dir;
   archive::TransferReport report;
   return archive::pack(request, out, report);
 }
@@ -91,11 +91,10 @@ Status send_input(const backend::InputMount& input, ControlClient& control, int 
                return sent.ok() ? std::string() : sent.error().message();
              }));
   auto taken = control.call(std::move(request), kCopyTime);
-  if (!taken.ok()) {
-    return std::move(taken).error().prefixed(text::cat("copy in ", input.host_path));
-  }
   SBX_ASSIGN(const std::string said, sender.finish(kLongestWords));
-  if (!said.empty()) return Error(Errc::kSystem, said);
+  const std::string what = text::cat("copy in ", input.host_path);
+  if (!said.empty()) return Error(Errc::kSystem, said).prefixed(what);
+  if (!taken.ok()) return std::move(taken).error().prefixed(what);
   return {};
 }
 
