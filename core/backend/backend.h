@@ -113,6 +113,9 @@ struct LaunchRequest {
   /// Character devices of the host (in /dev; one for now) that programs may use, at the same places
   /// inside. Only with the host's tree as a root that is thrown away.
   std::vector<std::string> devices;
+  /// Nobody else's files are on this machine (a guest): what cannot be given the job's owners is
+  /// shown read-only with those it has.
+  bool is_alone = false;
   /// A session: it gets whatever pausing and counting need, and its programs are apart from PID 1.
   bool is_lasting = false;
   /// nullopt: a root that is thrown away, /work on a tmpfs. With an image and no `root` the backend

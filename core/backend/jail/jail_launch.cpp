@@ -152,8 +152,8 @@ Result<OpenedSources> open_sources(Jail& jail, JailPlan& plan, const backend::Us
     }
     SBX_ASSIGN(UniqueFd mount, confine::open_source(source.path, source.beneath));
     const Status mapped = map_owner(mount.get(), job_on_host);
-    if (!mapped.ok() &&
-        !(source.mode == confine::BindMode::kReadOnly && can_others_read(mount.get()))) {
+    if (!mapped.ok() && !(source.mode == confine::BindMode::kReadOnly &&
+                          (plan.is_alone || can_others_read(mount.get())))) {
       if (!source.is_input) {
         return Error(Errc::kUnsupported,
                      text::cat("mount ",

@@ -252,6 +252,7 @@ Result<JailPlan> Planner::make() {
   plan_.id = request_.id;
   plan_.state_dir = request_.state_dir;
   plan_.is_lasting = request_.is_lasting;
+  plan_.is_alone = request_.is_alone;
   plan_.basics = facts_.basics;
   plan_.init = init_mode(facts_.basics, profile_);
   plan_.is_image = is_image();

@@ -96,6 +96,7 @@ struct JailPlan {
   InitMode init = InitMode::kFork;
   BaseContent base;
   bool is_lasting = false;
+  bool is_alone = false;        ///< LaunchRequest::is_alone
   bool needs_own_root = false;  ///< `steps` make something in the root: see kept_root.h
   /// After those of add_base(), which go ahead with Begin; with a `root` all of them.
   std::vector<confine::Step> steps;

@@ -88,6 +88,7 @@ Result<backend::LaunchRequest> make_request(const control::Launch& wanted,
   request.state_dir = control::kStateDir;
   request.files = wanted.files;
   if (!machine_id.empty()) request.files.push_back({"/etc/machine-id", machine_id + "\n"});
+  request.is_alone = true;
   request.is_lasting = wanted.is_lasting;
   if (wanted.image.has_value()) {
     backend::ImageRoot image;

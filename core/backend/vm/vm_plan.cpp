@@ -65,6 +65,12 @@ Status check_supported(const backend::LaunchRequest& request, const VmFacts& fac
                  text::cat("mount ", mount.source, ": a virtual machine is shown directories only"))
           .with_hint("-i copies a file in; or mount the directory that it is in");
     }
+    if (mount.mode == profile::MountMode::kReadWrite) {
+      return Error(Errc::kUnsupported,
+                   text::cat(
+                       "mount ", mount.source, ": a virtual machine cannot write to the host's"))
+          .with_hint("mount it :ro or :overlay, and bring out what changed with -o or session cp");
+    }
     if (!has.has_9p) {
       return Error(
                  Errc::kUnsupported,
@@ -95,14 +101,10 @@ void add_mounts(profile::Profile& profile, VmPlan& plan) {
   std::size_t number = 0;
   for (profile::Mount& mount : profile.mounts) {
     const std::string tag = text::cat("m", number++);
-    const bool is_read_only = mount.mode != profile::MountMode::kReadWrite;
-    plan.machine.shares.push_back({.from = Share::From::kHost,
-                                   .path = mount.source,
-                                   .tag = tag,
-                                   .is_read_only = is_read_only,
-                                   .beneath = mount.beneath});
+    plan.machine.shares.push_back(
+        {.from = Share::From::kHost, .path = mount.source, .tag = tag, .beneath = mount.beneath});
     const std::string place = text::cat(control::kSharesDir, "/", tag);
-    plan.root.shares.push_back({tag, place, is_read_only});
+    plan.root.shares.push_back({tag, place, true});
     mount.source = place;
     mount.beneath.clear();
   }
