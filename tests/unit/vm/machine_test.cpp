@@ -10,6 +10,7 @@
 
 #include <doctest/doctest.h>
 
+#include "core/backend/vm/sealed.h"
 #include "core/base/sys.h"
 #include "core/base/text.h"
 
@@ -169,6 +170,44 @@ TEST_CASE("machine: what is wrong with a saved state is an error, not a hang") {
     const Status loaded = guest.machine().load(file.value().get(), vm::SaveKind::kAll, kPatience);
     SBX_EXPECT(!loaded.ok());
     std::printf("load of rubbish: %s\n", loaded.error().to_string().c_str());
+    return {};
+  });
+}
+
+TEST_CASE("machine: one that was saved sealed is on disk for nobody, and goes on") {
+  as_each_user([](const std::string& state) -> std::string {
+    const auto key = vm::seal_key(state + "/config");
+    SBX_EXPECT_OK(key);
+    auto file = new_file(state + "/saved");
+    SBX_EXPECT_OK(file);
+    const std::string secret = "a-secret-in-memory-of-the-guest";
+    vm::MachineSpec spec = guest_spec(state);
+    {
+      Guest guest(spec);
+      SBX_EXPECT(started(guest) == "");
+      SBX_EXPECT(guest.sh("echo " + secret + " > /kept") == "");
+      auto pipe = vm::start_sealing(file.value().get(), key.value(), spec.id);
+      SBX_EXPECT_OK(pipe);
+      Status saved;
+      const double took = seconds_of([&] {
+        saved = guest.machine().save(pipe.value().open_end.get(), vm::SaveKind::kAll, kPatience);
+        if (saved.ok()) saved = pipe.value().finish();
+      });
+      SBX_EXPECT_OK(saved);
+      std::printf("save sealed: %.0f ms\n", took * 1000);
+    }
+    SBX_EXPECT(test::slurp(state + "/saved").find(secret) == std::string::npos);
+    spec.is_incoming = true;
+    Guest again(spec);
+    SBX_EXPECT(again.problem() == "");
+    SBX_EXPECT(::lseek(file.value().get(), 0, SEEK_SET) == 0);
+    auto pipe = vm::start_unsealing(file.value().get(), key.value(), spec.id);
+    SBX_EXPECT_OK(pipe);
+    SBX_EXPECT_OK(again.machine().load(pipe.value().open_end.get(), vm::SaveKind::kAll, kPatience));
+    SBX_EXPECT_OK(pipe.value().finish());
+    SBX_EXPECT_OK(again.machine().cont());
+    SBX_EXPECT(again.sh("cat /kept") == secret + "\n");
+    std::printf("load sealed: start to answer %.0f ms\n", again.elapsed_ms());
     return {};
   });
 }
