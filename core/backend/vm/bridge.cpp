@@ -250,15 +250,6 @@ bool Bridge::Impl::put_last_words() {
 
 // --- rest ---
 
-void Bridge::Impl::set_paused(bool paused) {
-  is_paused = paused;
-  update_local();
-  for (const auto& [number, stream] : streams) {
-    // A guest goes on to deliver: what it has is part of it.
-    if (is_host() || stream->sends()) stream->set_paused(paused);
-  }
-}
-
 void Bridge::Impl::on_flushed() {
   if (is_paused) check_soon();
 }
@@ -397,54 +388,6 @@ bool Bridge::is_drained() const {
 void Bridge::when_drained(std::function<void()> then) {
   if (is_drained()) return then();
   impl_->on_drained.push_back(std::move(then));
-}
-
-void Bridge::quiesce(std::function<void(std::uint64_t written)> then) {
-  impl_->on_quiet = std::move(then);
-  impl_->set_paused(true);
-  impl_->wire.wake();
-}
-
-void Bridge::drain_wire(std::uint64_t total, std::function<void(Status)> then) {
-  Impl& impl = *impl_;
-  if (impl.wire.read_bytes() > total) {
-    return impl.call_soon(
-        [then = std::move(then)] { then(broken("the other side has written more than it says")); });
-  }
-  impl.on_drained_wire = std::move(then);
-  impl.wire.set_limit(total);
-}
-
-Result<std::string> Bridge::state() {
-  Impl& impl = *impl_;
-  const bool is_at_rest = impl.is_host() && impl.is_paused && !impl.on_quiet && impl.is_limit_met &&
-                          !impl.on_drained_wire && !impl.is_over;
-  if (!is_at_rest) return Error(Errc::kInternal, "the bridge is not at rest");
-  BridgeState state;
-  state.last_own = impl.last_own;
-  state.last_peer = impl.last_peer;
-  for (const auto& [id, exec] : impl.execs) {
-    state.execs.push_back(exec);
-  }
-  for (const auto& [number, stream] : impl.streams) {
-    if (!stream->is_over()) state.streams.push_back(stream->take_state(kFinalCredit));
-  }
-  for (const Impl::Hold& hold : impl.holds) {
-    state.held.push_back(hold.message);
-  }
-  return encode_state(state);
-}
-
-void Bridge::resume(std::uint32_t epoch) {
-  Impl& impl = *impl_;
-  if (impl.is_over) return;
-  impl.options.epoch = epoch;
-  impl.is_hello_due = true;
-  impl.has_greeted = false;
-  impl.is_limit_met = false;
-  impl.wire.restart();
-  impl.set_paused(false);
-  impl.check_soon();
 }
 
 }  // namespace sbx::vm

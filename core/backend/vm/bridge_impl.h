@@ -1,5 +1,5 @@
-// Bridge impl: what the parts of a bridge share. Messages and their descriptors are in
-// bridge_messages, life, rest and end in bridge.
+// Bridge impl: what the parts of a bridge share: frames and its end (bridge), messages and their
+// descriptors (bridge_messages), ends of execs that wait (bridge_execs), rest (bridge_rest).
 #pragma once
 
 #include <cstdint>
@@ -84,9 +84,9 @@ struct Bridge::Impl final : public WireOwner, public StreamOwner {
   void fail(Error error);
   void end(Status status);
   void call_soon(std::function<void()> then);
-  void set_paused(bool is_paused);
 
   // --- bridge_messages.cpp ---
+  static std::uint32_t id_of(const ipc::Message& message);
   void on_local(std::uint32_t events);
   void update_local();
   void read_local();
@@ -102,6 +102,8 @@ struct Bridge::Impl final : public WireOwner, public StreamOwner {
   void queue(const ipc::Message& message, std::span<const ipc::Port> ports);
   void give(ipc::Message message, std::vector<UniqueFd> fds);
   void flush_local();
+
+  // --- bridge_execs.cpp ---
   void note_exec(const ipc::Message& message);
   void note_signal(const ipc::Message& message);
   void pass_exited(ipc::Message message);
@@ -111,6 +113,9 @@ struct Bridge::Impl final : public WireOwner, public StreamOwner {
   void check_holds();
   void tick();
   void forget_over();
+
+  // --- bridge_rest.cpp ---
+  void set_paused(bool is_paused);
   void restore(const BridgeState& state);
   void restore_exec(const LiveExec& exec, const std::vector<LiveStream>& all);
 

@@ -4,10 +4,7 @@
 #include <sys/epoll.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/wait.h>
 
-#include <algorithm>
-#include <array>
 #include <utility>
 
 #include "core/backend/vm/bridge_impl.h"
@@ -30,18 +27,19 @@ bool is_null_device(int fd) {
   return ::fstat(fd, &info) == 0 && S_ISCHR(info.st_mode) && info.st_rdev == makedev(1, 3);
 }
 
-std::uint32_t id_of(const ipc::Message& message) {
-  if (const auto* exec = std::get_if<ipc::Exec>(&message)) return exec->id;
-  if (const auto* files = std::get_if<ipc::Files>(&message)) return files->id;
-  if (const auto* started = std::get_if<ipc::Started>(&message)) return started->id;
-  return 0;
-}
-
 Error broken(std::string_view what) {
   return Error(Errc::kProtocol, text::cat("wire of the guest: ", what));
 }
 
 }  // namespace
+
+/// Of an exec, a copy, or the start of one.
+std::uint32_t Bridge::Impl::id_of(const ipc::Message& message) {
+  if (const auto* exec = std::get_if<ipc::Exec>(&message)) return exec->id;
+  if (const auto* files = std::get_if<ipc::Files>(&message)) return files->id;
+  if (const auto* started = std::get_if<ipc::Started>(&message)) return started->id;
+  return 0;
+}
 
 // --- the local side ---
 
@@ -303,193 +301,6 @@ Status Bridge::Impl::open_terminal(const ipc::Parcel& parcel, std::vector<Unique
   stream.attach({std::move(ours), false});
   stream.activate();
   return {};
-}
-
-// --- execs ---
-
-void Bridge::Impl::note_exec(const ipc::Message& message) {
-  if (const auto* started = std::get_if<ipc::Started>(&message)) {
-    const auto found = execs.find(started->id);
-    if (found != execs.end() && found->second.pid == 0) found->second.pid = started->pid;
-    return;
-  }
-  const auto* exec = std::get_if<ipc::Exec>(&message);
-  const bool is_worker = std::holds_alternative<ipc::Files>(message);
-  if (exec == nullptr && !is_worker) return;
-  LiveExec live;
-  live.id = id_of(message);
-  live.has_terminal = exec != nullptr && exec->tty;
-  live.is_worker = is_worker;
-  execs[live.id] = live;
-}
-
-void Bridge::Impl::note_signal(const ipc::Message& message) {
-  const auto* signal = std::get_if<ipc::Signal>(&message);
-  if (signal == nullptr) return;
-  for (auto& [id, exec] : execs) {
-    if (signal->id == 0 || signal->id == id) exec.was_signalled = true;
-  }
-  if (!holds.empty()) check_soon();
-}
-
-/// On once its output has gone before it; see the header of the class.
-void Bridge::Impl::pass_exited(ipc::Message message) {
-  Hold hold;
-  const auto& exited = std::get<ipc::Exited>(message);
-  hold.exec = exited.id;
-  const auto exec = execs.find(exited.id);
-  if (exec != execs.end() && WIFSIGNALED(exited.wait_status)) exec->second.was_signalled = true;
-  hold.message = std::move(message);
-  for (const auto& [number, stream] : streams) {
-    if (stream->exec() != hold.exec) continue;
-    Target target{number, 0, stream->times_dry()};
-    if (is_host()) {
-      target.amount = stream->delivered() + stream->undelivered();
-    } else if (stream->sends()) {
-      target.amount = stream->sent() + stream->unsent();
-      if (!stream->is_sending_over()) on_source(*stream);
-    }
-    if (!is_met(target)) hold.targets.push_back(target);
-  }
-  if (hold.targets.empty()) return release(std::move(hold));
-  holds.push_back(std::move(hold));
-  check_soon();
-}
-
-void Bridge::Impl::release(Hold hold) {
-  const auto exec = execs.find(hold.exec);
-  if (exec != execs.end()) exec->second.has_exited = true;
-  if (is_host()) {
-    give(std::move(hold.message), {});
-  } else {
-    queue(hold.message, {});
-  }
-  check_soon();
-}
-
-bool Bridge::Impl::is_met(const Target& target) const {
-  const auto found = streams.find(target.stream);
-  if (found == streams.end()) return true;
-  const Stream& stream = *found->second;
-  if (is_host()) return stream.is_delivering_over() || stream.delivered() >= target.amount;
-  if (stream.is_sending_over()) return true;
-  // What was written to a terminal may still be on its way to the master: reading it finds out.
-  if (stream.is_terminal()) return stream.times_dry() > target.times_dry;
-  return stream.sent() >= target.amount;
-}
-
-bool Bridge::Impl::is_stallable(const Hold& hold) const {
-  if (is_local_over || has_peer_ending || is_wire_over) return true;
-  const auto exec = execs.find(hold.exec);
-  return exec == execs.end() || exec->second.was_signalled;
-}
-
-void Bridge::Impl::check_holds() {
-  if (is_paused) return;
-  bool is_ticking = false;
-  std::vector<Hold> met;
-  std::erase_if(holds, [&](Hold& hold) {
-    std::erase_if(hold.targets, [this](const Target& target) { return is_met(target); });
-    if (hold.targets.empty()) {
-      met.push_back(std::move(hold));
-      return true;
-    }
-    is_ticking = is_ticking || is_stallable(hold);
-    return false;
-  });
-  for (Hold& hold : met) {
-    release(std::move(hold));
-  }
-  constexpr int kTicks = 2;
-  if (is_ticking && !tick_timer.active()) {
-    tick_timer = loop.add_timer(Millis{kStallTime.v / kTicks}, [this] { tick(); });
-  }
-}
-
-/// Gives up on those whose readers do not read.
-void Bridge::Impl::tick() {
-  std::vector<Hold> stalled;
-  std::erase_if(holds, [&](Hold& hold) {
-    if (!is_stallable(hold)) return false;
-    std::uint64_t progress = 0;
-    for (const Target& target : hold.targets) {
-      const auto found = streams.find(target.stream);
-      if (found == streams.end()) continue;
-      progress += found->second->sent() + found->second->delivered();
-    }
-    hold.idle_ticks = progress == hold.progress ? hold.idle_ticks + 1 : 0;
-    hold.progress = progress;
-    if (hold.idle_ticks < 2) return false;
-    stalled.push_back(std::move(hold));
-    return true;
-  });
-  for (Hold& hold : stalled) {
-    release(std::move(hold));
-  }
-  check_soon();
-}
-
-void Bridge::Impl::forget_over() {
-  std::erase_if(streams, [](const auto& s) { return s.second->is_over(); });
-  std::erase_if(execs, [this](const auto& e) {
-    return e.second.has_exited && std::ranges::none_of(streams, [&](const auto& s) {
-             return s.second->exec() == e.first;
-           });
-  });
-}
-
-// --- a guest that lived on ---
-
-void Bridge::Impl::restore(const BridgeState& state) {
-  last_own = state.last_own;
-  last_peer = state.last_peer;
-  for (const LiveExec& exec : state.execs) {
-    execs[exec.id] = exec;
-    restore_exec(exec, state.streams);
-  }
-  for (const ipc::Message& message : state.held) {
-    if (std::holds_alternative<ipc::Exited>(message)) pass_exited(message);
-  }
-}
-
-/// New local ends for what lives; a copy does not live on.
-void Bridge::Impl::restore_exec(const LiveExec& exec, const std::vector<LiveStream>& all) {
-  ipc::Running running;
-  running.id = exec.id;
-  running.pid = exec.pid;
-  running.tty = exec.has_terminal;
-  running.is_worker = exec.is_worker;
-  running.has_exited = exec.has_exited;
-  std::vector<UniqueFd> outer;
-  std::vector<Stream*> made;
-  for (const LiveStream& live : all) {
-    if (live.exec != exec.id || streams.contains(live.number)) continue;
-    auto& stream = streams[live.number];
-    stream = std::make_unique<Stream>(loop, *this, side, live);
-    made.push_back(stream.get());
-    const bool is_live = !exec.is_worker && (stream->sends() ? !live.is_source_over : false);
-    const bool is_read = !exec.is_worker && (stream->receives() ? !live.is_sink_over : false);
-    UniqueFd ours;
-    if (is_live || is_read) {
-      if (live.flow == ipc::Flow::kBoth) {
-        if (auto pair = sys::socketpair_stream(); pair.ok()) {
-          ours = std::move(pair.value().a);
-          outer.push_back(std::move(pair.value().b));
-        }
-      } else if (auto pipe = sys::pipe(); pipe.ok()) {
-        ours = std::move(is_live ? pipe.value().r : pipe.value().w);
-        outer.push_back(std::move(is_live ? pipe.value().w : pipe.value().r));
-        (live.index == 0   ? running.has_in
-         : live.index == 1 ? running.has_out
-                           : running.has_err) = true;
-      }
-    }
-    stream->attach({std::move(ours), false});
-  }
-  give(running, std::move(outer));
-  for (Stream* stream : made) {
-    stream->activate();
-  }
 }
 
 }  // namespace sbx::vm
