@@ -90,7 +90,7 @@ struct Bridge::Impl final : public WireOwner, public StreamOwner {
   void on_local(std::uint32_t events);
   void update_local();
   void read_local();
-  void local_ended(Error error);
+  void local_ended();
   Status take_local(ipc::Received received);
   Status take_local_start(ipc::Received& received);
   void take_started(ipc::Received& received, std::vector<ipc::Port>& ports);

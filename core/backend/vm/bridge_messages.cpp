@@ -62,7 +62,7 @@ void Bridge::Impl::read_local() {
     auto received = local.receive();
     if (!received.ok()) {
       if (received.error().code() == Errc::kNotFound) return;
-      return local_ended(std::move(received).error());
+      return local_ended();
     }
     const Status taken = take_local(std::move(received).value());
     if (!taken.ok()) return fail(taken.error());
@@ -70,7 +70,7 @@ void Bridge::Impl::read_local() {
 }
 
 /// The supervisor has gone, or the jail has ended.
-void Bridge::Impl::local_ended(Error /*error*/) {
+void Bridge::Impl::local_ended() {
   if (is_local_over) return;
   is_local_over = true;
   is_ending_due = true;

@@ -1,4 +1,5 @@
 // Bridge rest: to stand still, what is left to a successor, and how that begins.
+#include <array>
 #include <utility>
 #include <vector>
 
@@ -6,6 +7,29 @@
 #include "core/base/sys.h"
 
 namespace sbx::vm {
+
+namespace {
+
+/// Ours and the supervisor's.
+struct Ends {
+  UniqueFd ours;
+  UniqueFd outer;
+};
+
+/// None where there are no descriptors left: then the stream ends.
+Ends make_ends(ipc::Flow flow) {
+  if (flow == ipc::Flow::kBoth) {
+    auto pair = sys::socketpair_stream();
+    if (!pair.ok()) return {};
+    return {std::move(pair.value().a), std::move(pair.value().b)};
+  }
+  auto pipe = sys::pipe();
+  if (!pipe.ok()) return {};
+  if (flow == ipc::Flow::kToGuest) return {std::move(pipe.value().r), std::move(pipe.value().w)};
+  return {std::move(pipe.value().w), std::move(pipe.value().r)};
+}
+
+}  // namespace
 
 void Bridge::Impl::set_paused(bool paused) {
   is_paused = paused;
@@ -95,24 +119,15 @@ void Bridge::Impl::restore_exec(const LiveExec& exec, const std::vector<LiveStre
     auto& stream = streams[live.number];
     stream = std::make_unique<Stream>(loop, *this, side, live);
     made.push_back(stream.get());
-    const bool is_live = !exec.is_worker && (stream->sends() ? !live.is_source_over : false);
-    const bool is_read = !exec.is_worker && (stream->receives() ? !live.is_sink_over : false);
-    UniqueFd ours;
-    if (is_live || is_read) {
-      if (live.flow == ipc::Flow::kBoth) {
-        if (auto pair = sys::socketpair_stream(); pair.ok()) {
-          ours = std::move(pair.value().a);
-          outer.push_back(std::move(pair.value().b));
-        }
-      } else if (auto pipe = sys::pipe(); pipe.ok()) {
-        ours = std::move(is_live ? pipe.value().r : pipe.value().w);
-        outer.push_back(std::move(is_live ? pipe.value().w : pipe.value().r));
-        (live.index == 0   ? running.has_in
-         : live.index == 1 ? running.has_out
-                           : running.has_err) = true;
-      }
+    Ends ends;
+    const bool is_open = !stream->is_delivering_over() || (stream->sends() && !live.is_source_over);
+    if (is_open && !exec.is_worker) ends = make_ends(live.flow);
+    if (ends.outer.valid()) {
+      const std::array<bool*, 3> named{&running.has_in, &running.has_out, &running.has_err};
+      if (!exec.has_terminal && live.index < named.size()) *named[live.index] = true;
+      outer.push_back(std::move(ends.outer));
     }
-    stream->attach({std::move(ours), false});
+    stream->attach({std::move(ends.ours), false});
   }
   give(running, std::move(outer));
   for (Stream* stream : made) {
