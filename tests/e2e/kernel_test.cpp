@@ -55,7 +55,7 @@ std::string package() {
 
 }  // namespace
 
-TEST_SUITE("jail") {
+TEST_SUITE("kernel") {
   TEST_CASE("kernel: one is installed from a package, listed and removed") {
     const Kernels kernels;
     const Outcome none = kernels.sbx({"kernel", "ls"});
