@@ -59,6 +59,9 @@ std::string parent_of(const std::string& path) {
 Status set_attributes(int mount_fd, uint64_t set, unsigned flags, const std::string& what) {
   mount_attr attr{};
   attr.attr_set = set;
+  // What the parent opened and sent along is still a peer of the host's own mount where those are
+  // shared (systemd makes all of them so): what we mount in it would appear there.
+  attr.propagation = kPrivate;
   auto done = sys::mount_setattr(mount_fd, "", flags | AT_EMPTY_PATH, attr);
   if (!done.ok()) return std::move(done).error().prefixed(what);
   return {};

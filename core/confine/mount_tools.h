@@ -29,7 +29,8 @@ struct FsOption {
 Result<UniqueFd> new_mount(const std::string& type,
                            std::span<const FsOption> options,
                            unsigned attributes);
-/// Sets MOUNT_ATTR_* of the mount `mount_fd`; `flags`: AT_RECURSIVE. `what` begins the error.
+/// Sets MOUNT_ATTR_* of the mount `mount_fd` and makes it private; `flags`: AT_RECURSIVE. `what`
+/// begins the error.
 Status set_attributes(int mount_fd, uint64_t set, unsigned flags, const std::string& what);
 /// An inside path as one relative to the new root.
 std::string relative(const std::string& path);

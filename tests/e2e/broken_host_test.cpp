@@ -51,6 +51,31 @@ std::vector<std::string> hidden_in(const std::string& dir) {
 }  // namespace
 
 TEST_SUITE("jail") {
+  TEST_CASE("broken host: where mounts are shared, as systemd has them, none of ours gets out") {
+    SKIP_UNLESS("userns");
+    if (subject().uid != 0) return;
+    const WorkDir dir;
+    const std::string look = "cut -d' ' -f5 /proc/self/mountinfo";
+    const std::string script =
+        "cd " + dir.path() + " && mkdir -m 777 m && echo x >in && before=$(" + look +
+        ") && { \"$0\" run -p bash -i in -v m:/data:rw -c 'echo ran; sleep 1' & } && sleep 0.6 && "
+        "during=$(" +
+        look + ") && wait $! && after=$(" + look +
+        ") && [ \"$before\" = \"$during\" ] && [ \"$before\" = \"$after\" ] && echo same";
+    const Outcome o = run({.argv = {"/usr/bin/unshare",
+                                    "-m",
+                                    "--propagation",
+                                    "shared",
+                                    "/bin/bash",
+                                    "-c",
+                                    script,
+                                    sbx_path()},
+                           .as = &subject()});
+    INFO(o.show());
+    CHECK(o.code == 0);
+    CHECK(o.out == "ran\nsame\n");
+  }
+
   TEST_CASE("broken host: without user namespaces nothing runs, and run and doctor say why") {
     SKIP_UNLESS("userns");
     const std::string off =
