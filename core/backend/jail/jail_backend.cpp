@@ -120,15 +120,27 @@ class JailHead final : public backend::HeadStart {
  public:
   JailHead(const JailBasics& basics, InitMode init, BaseChoice base)
       : init_(init), base_(std::move(base)), begun_(begin(basics, init, base_)) {}
+  /// One that waits for its base.
+  JailHead(const JailBasics& basics, InitMode init)
+      : init_(init), is_bare_(true), begun_(begin_bare(basics, init)) {}
   bool is_fitting(const JailPlan& plan) const {
+    if (is_bare_) return init_ == plan.init && begun_.ok();
     return !plan.root.has_value() && init_ == plan.init && base_.content == plan.base &&
            !(plan.needs_own_root && base_.may_share_root);
   }
-  Result<BegunPtr> take() { return std::move(begun_); }
+  /// For a plan that fits.
+  Result<BegunPtr> take(const JailPlan& plan) {
+    if (is_bare_) SBX_TRY(give_base(*begun_.value(), plan.basics, base_of(plan)));
+    return std::move(begun_);
+  }
+  static BaseChoice base_of(const JailPlan& plan) {
+    return {plan.base, !plan.needs_own_root, plan.root.has_value()};
+  }
 
  private:
   InitMode init_;
   BaseChoice base_;
+  bool is_bare_ = false;
   Result<BegunPtr> begun_;
 };
 
@@ -154,11 +166,9 @@ Result<std::unique_ptr<backend::Sandbox>> PlannedJail::launch(
     std::shared_ptr<backend::HeadStart> head) {
   auto* own = dynamic_cast<JailHead*>(head.get());
   const bool is_fitting = own != nullptr && own->is_fitting(plan_);
-  SBX_ASSIGN(BegunPtr begun,
-             is_fitting ? own->take()
-                        : begin(plan_.basics,
-                                plan_.init,
-                                {plan_.base, !plan_.needs_own_root, plan_.root.has_value()}));
+  SBX_ASSIGN(
+      BegunPtr begun,
+      is_fitting ? own->take(plan_) : begin(plan_.basics, plan_.init, JailHead::base_of(plan_)));
   auto sandbox = jail::launch(plan_, std::move(begun));
   // What a crashed sbx left is looked for while PID 1 sets up, so that it costs no waiting.
   confine::reap_stale_cgroups(plan_.layout);
@@ -173,6 +183,10 @@ std::shared_ptr<backend::HeadStart> begin_jail(backend::HeadRequest request) {
   base.may_share_root = !request.has_mounts;
   return std::make_shared<JailHead>(
       basics(), init_mode(basics(), profile::Profile()), std::move(base));
+}
+
+std::shared_ptr<backend::HeadStart> begin_any_jail() {
+  return std::make_shared<JailHead>(basics(), init_mode(basics(), profile::Profile()));
 }
 
 Result<std::unique_ptr<backend::Plan>> plan_jail(const backend::LaunchRequest& request) {

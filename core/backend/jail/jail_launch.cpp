@@ -323,6 +323,7 @@ class Begun {
  public:
   explicit Begun(std::unique_ptr<Jail> jail) : jail_(std::move(jail)) {}
   std::unique_ptr<Jail> take() { return std::move(jail_); }
+  Jail& jail() { return *jail_; }
 
  private:
   std::unique_ptr<Jail> jail_;
@@ -332,7 +333,7 @@ void EndBegun::operator()(Begun* begun) const {
   delete begun;
 }
 
-Result<BegunPtr> begin(const JailBasics& basics, InitMode init, const BaseChoice& choice) {
+Result<BegunPtr> begin_bare(const JailBasics& basics, InitMode init) {
   confine::Cgroup group = group_ahead();
   Result<Child> cloned = clone_init(basics, init, group.join_dir());
   if (!cloned.ok() && group.join_dir() >= 0) {  // then the program joins its group, later
@@ -349,13 +350,22 @@ Result<BegunPtr> begin(const JailBasics& basics, InitMode init, const BaseChoice
     jail->hold(std::move(range));
   }
   SBX_TRY(write_maps(basics, child.pid, jail->range()));
+  return BegunPtr(new Begun(std::move(jail)));  // NOLINT(cppcoreguidelines-owning-memory)
+}
+
+Status give_base(Begun& begun, const JailBasics& basics, const BaseChoice& choice) {
   TreeBuilder base(confine::kKeepOwner);
   if (!choice.is_planned) {
     SBX_ASSIGN(const HostTree tree, read_host_tree());
     SBX_TRY(add_base(base, tree, choice.content));
   }
-  SBX_TRY(send_begin(*jail, basics, base.take(), choice.may_share_root && !choice.is_planned));
-  return BegunPtr(new Begun(std::move(jail)));  // NOLINT(cppcoreguidelines-owning-memory)
+  return send_begin(begun.jail(), basics, base.take(), choice.may_share_root && !choice.is_planned);
+}
+
+Result<BegunPtr> begin(const JailBasics& basics, InitMode init, const BaseChoice& choice) {
+  SBX_ASSIGN(BegunPtr begun, begin_bare(basics, init));
+  SBX_TRY(give_base(*begun, basics, choice));
+  return begun;
 }
 
 Result<std::unique_ptr<backend::Sandbox>> launch(JailPlan& plan, BegunPtr begun) {

@@ -24,8 +24,12 @@ struct BaseChoice {
   bool is_planned = false;     ///< the plan brings a root that is written to: nothing goes ahead
 };
 
-/// Starts PID 1 in its namespaces and lets it make the base beside us. Takes 0.3 ms. Destroying the
-/// result ends it.
+/// Starts PID 1 in its namespaces, where it waits for give_base(). Depends on nothing of a request.
+/// Destroying the result ends it.
+Result<BegunPtr> begin_bare(const JailBasics& basics, InitMode init);
+/// Lets it make the base beside us.
+Status give_base(Begun& begun, const JailBasics& basics, const BaseChoice& choice);
+/// Both. Takes 0.3 ms.
 Result<BegunPtr> begin(const JailBasics& basics, InitMode init, const BaseChoice& choice);
 
 /// Carries `plan` out in `begun` (made with the same basics and mode,

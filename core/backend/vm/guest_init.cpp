@@ -118,7 +118,10 @@ class Init {
   bool answer_later(const Fields& request, const ControlServer::Reply& reply);
 
   Fields on_hello(const Fields& /*request*/) { return control::encode(hello_); }
-  Fields on_prepare(const Fields& /*request*/) { return Fields("ok"); }
+  Fields on_prepare(const Fields& /*request*/) {
+    jail_.prepare();
+    return Fields("ok");
+  }
   Fields on_wake(const Fields& request);
   Fields on_root(const Fields& request);
   Fields on_mount_shares(const Fields& /*request*/) { return done(root_.mount_shares()); }

@@ -107,6 +107,10 @@ Result<backend::LaunchRequest> make_request(const control::Launch& wanted,
 
 }  // namespace
 
+void GuestJail::prepare() {
+  if (sandbox_ == nullptr && head_ == nullptr) head_ = jail::begin_any_jail();
+}
+
 Result<control::Launched> GuestJail::launch(const control::Launch& wanted,
                                             const control::Root& root,
                                             const std::string& machine_id,
@@ -120,7 +124,7 @@ Result<control::Launched> GuestJail::launch(const control::Launch& wanted,
   watch.lap("layers");
   SBX_ASSIGN(const std::unique_ptr<backend::Plan> plan, jail::plan_jail(request));
   watch.lap("plan");
-  SBX_ASSIGN(sandbox_, plan->launch(nullptr));
+  SBX_ASSIGN(sandbox_, plan->launch(std::exchange(head_, nullptr)));
   watch.lap("launch");
   start_bridge();
   watch.lap("bridge");

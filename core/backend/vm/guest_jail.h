@@ -20,6 +20,8 @@ class GuestJail {
   /// `port`: of the agent.
   GuestJail(Loop& loop, UniqueFd port) : loop_(loop), port_(std::move(port)) {}
 
+  /// Begins one whose plan is not known yet, so that it need not be done after a template.
+  void prepare();
   /// Plans and launches it as the host would and puts it behind the port. kUsage when there is one.
   /// `machine_id` may be empty.
   Result<control::Launched> launch(const control::Launch& wanted,
@@ -46,6 +48,7 @@ class GuestJail {
 
   Loop& loop_;
   UniqueFd port_;
+  std::shared_ptr<backend::HeadStart> head_;
   std::unique_ptr<backend::Sandbox> sandbox_;
   UniqueFd work_dir_;
   std::unique_ptr<Bridge> bridge_;  // before what it speaks to

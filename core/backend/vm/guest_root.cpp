@@ -172,6 +172,8 @@ Status enter_root() {
   }
   SBX_TRY(sys::mount(".", "/", "", MS_MOVE, ""));
   if (::chroot(".") != 0 || ::chdir("/") != 0) return sys_error("enter the new root");
+  // What is mounted later comes to a jail that was begun before (GuestJail::prepare).
+  SBX_TRY(sys::mount("", "/", "", MS_SHARED | MS_REC, ""));
   SBX_TRY(sys::symlinkat("/proc/self/fd", AT_FDCWD, "/dev/fd"));
   return turn_on_controllers();
 }

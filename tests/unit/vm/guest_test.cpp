@@ -292,6 +292,7 @@ TEST_CASE("guest: clones of a template differ in all that must differ") {
     std::printf("  wake to ready  %7.1f ms\n", (test::now() - woken) * 1000);
     CHECK(inside.run({"/bin/true"}).status == 0);
     std::printf("  wake to true   %7.1f ms\n", (test::now() - woken) * 1000);
+    std::printf("%s", machine.console().c_str());
     seen[i] =
         inside
             .shell(

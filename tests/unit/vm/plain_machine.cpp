@@ -191,6 +191,8 @@ PlainMachine::PlainMachine(const MachineOptions& options) {
   };
   add_port("ag", "sbx.agent", agent.theirs);
   add_port("ct", "sbx.control", control.theirs);
+  const Pair data = stream_pair();
+  add_port("da", "sbx.data", data.theirs);
   argv.insert(argv.end(), {"-device", "virtio-rng-device"});
   for (const auto& [tag, path] : options.shares) {
     argv.insert(
