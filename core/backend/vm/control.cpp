@@ -202,6 +202,16 @@ Fields encode(const Root& root) {
   }
   fields.set("shares", std::move(shares));
   fields.set("links", std::move(links));
+  List files;
+  for (const RootFile& file : root.files) {
+    files.insert(files.end(), {file.path, file.content});
+  }
+  fields.set("files", std::move(files));
+  List binds;
+  for (const RootBind& bind : root.binds) {
+    binds.insert(binds.end(), {bind.source, bind.path, flag_word(bind.is_dir)});
+  }
+  fields.set("binds", std::move(binds));
   fields.set("images", std::move(images));
   fields.set("state_device", root.state_device);
   fields.set("is_state_kept", root.is_state_kept);
@@ -217,6 +227,14 @@ Result<Root> decode_root(const Fields& request) {
   SBX_ASSIGN(const List links, records(request, "links", 2));
   for (std::size_t i = 0; i < links.size(); i += 2) {
     root.links.push_back({links[i], links[i + 1]});
+  }
+  SBX_ASSIGN(const List files, records(request, "files", 2));
+  for (std::size_t i = 0; i < files.size(); i += 2) {
+    root.files.push_back({files[i], files[i + 1]});
+  }
+  SBX_ASSIGN(const List binds, records(request, "binds", 3));
+  for (std::size_t i = 0; i < binds.size(); i += 3) {
+    root.binds.push_back({binds[i], binds[i + 1], is_flag(binds[i + 2])});
   }
   SBX_ASSIGN(const List images, records(request, "images", 2));
   for (std::size_t i = 0; i < images.size(); i += 2) {

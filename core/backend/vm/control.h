@@ -107,6 +107,19 @@ struct RootLink {
   std::string target;
   bool operator==(const RootLink&) const = default;
 };
+/// A small file of the root.
+struct RootFile {
+  std::string path;
+  std::string content;
+  bool operator==(const RootFile&) const = default;
+};
+/// Something of a share at another place.
+struct RootBind {
+  std::string source;
+  std::string path;
+  bool is_dir = true;
+  bool operator==(const RootBind&) const = default;
+};
 /// A block device with an image's files, owners as inside. It becomes the layer image_layer(i).
 struct ImageDisk {
   std::string device;  ///< "vda"
@@ -117,6 +130,8 @@ struct ImageDisk {
 struct Root {
   std::vector<Share> shares;
   std::vector<RootLink> links;
+  std::vector<RootFile> files;
+  std::vector<RootBind> binds;
   std::vector<ImageDisk> images;  ///< lowest first
   /// ext4, read-write, mounted at kStateDir. Empty: a tmpfs, where no session can be.
   std::string state_device;

@@ -111,6 +111,34 @@ Status mount_share(const control::Share& share) {
   return sys::mount(share.tag, share.path, "9p", flags, data);
 }
 
+std::string parent_of(const std::string& path) {
+  const std::string parent = path.substr(0, path.rfind('/'));
+  return parent.empty() ? "/" : parent;
+}
+
+Status make_link(const control::RootLink& link) {
+  SBX_TRY(check_path(link.path));
+  SBX_TRY(fs::mkdirs(parent_of(link.path), 0755));
+  return sys::symlinkat(link.target, AT_FDCWD, link.path);
+}
+
+Status make_file(const std::string& path, std::string_view content) {
+  SBX_TRY(check_path(path));
+  SBX_TRY(fs::mkdirs(parent_of(path), 0755));
+  SBX_ASSIGN(const UniqueFd file, sys::open(path, O_WRONLY | O_CREAT, 0644));
+  return content.empty() ? Status() : sys::write_all(file.get(), content);
+}
+
+Status mount_bind(const control::RootBind& bind) {
+  SBX_TRY(check_path(bind.path));
+  if (bind.is_dir) {
+    SBX_TRY(fs::mkdirs(bind.path, 0755));
+  } else {
+    SBX_TRY(make_file(bind.path, {}));
+  }
+  return sys::mount(bind.source, bind.path, "", MS_BIND, "");
+}
+
 Status mount_image(const control::ImageDisk& image, std::size_t index) {
   SBX_TRY(check_device(image.device));
   const std::string target = control::image_layer(index) + "/fs/root";
@@ -183,8 +211,10 @@ Status GuestRoot::assemble(const control::Root& wanted) {
   is_assembled_ = true;
   wanted_ = wanted;
   for (const control::RootLink& link : wanted_.links) {
-    SBX_TRY(check_path(link.path));
-    SBX_TRY(sys::symlinkat(link.target, AT_FDCWD, link.path));
+    SBX_TRY(make_link(link));
+  }
+  for (const control::RootFile& file : wanted_.files) {
+    SBX_TRY(make_file(file.path, file.content));
   }
   SBX_TRY(mount_shares());
   for (std::size_t i = 0; i < wanted_.images.size(); ++i) {
@@ -198,12 +228,18 @@ Status GuestRoot::mount_shares() {
   for (const control::Share& share : wanted_.shares) {
     SBX_TRY(mount_share(share));
   }
+  for (const control::RootBind& bind : wanted_.binds) {
+    SBX_TRY(mount_bind(bind));
+  }
   are_shares_mounted_ = true;
   return {};
 }
 
 Status GuestRoot::umount_shares() {
   if (!are_shares_mounted_) return {};
+  for (auto bind = wanted_.binds.rbegin(); bind != wanted_.binds.rend(); ++bind) {
+    SBX_TRY(sys::umount2(bind->path, UMOUNT_NOFOLLOW));
+  }
   for (auto share = wanted_.shares.rbegin(); share != wanted_.shares.rend(); ++share) {
     SBX_TRY(sys::umount2(share->path, UMOUNT_NOFOLLOW));
   }

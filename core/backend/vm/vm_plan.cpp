@@ -12,6 +12,8 @@ namespace sbx::vm {
 
 namespace {
 
+constexpr std::string_view kEtc = "/etc";
+
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20U;
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30U;
 /// What kernel, init and page tables of a guest take besides the programs.
@@ -93,7 +95,20 @@ void add_host_root(const VmFacts& facts, VmPlan& plan) {
     plan.root.shares.push_back({tag, entry.path, true});
   }
   plan.machine.shares.push_back({.path = "/etc", .tag = "etc"});
-  plan.root.shares.push_back({"etc", "/etc", true});
+  const std::string shared = text::cat(control::kSharesDir, "/etc");
+  plan.root.shares.push_back({"etc", shared, true});
+  // Small files go along: each would be several questions of the guest's.
+  for (const jail::HostEntry& entry : facts.tree.etc) {
+    if (entry.kind == jail::EntryKind::kLink) {
+      plan.root.links.push_back({entry.path, entry.text});
+    } else if (entry.is_copied) {
+      plan.root.files.push_back({entry.path, entry.text});
+    } else {
+      plan.root.binds.push_back({text::cat(shared, entry.path.substr(kEtc.size())),
+                                 entry.path,
+                                 entry.kind == jail::EntryKind::kDir});
+    }
+  }
 }
 
 /// Directories of the host's are shared with the machine; the guest's profile mounts the shares.
@@ -226,6 +241,7 @@ std::string to_text(const VmPlan& plan) {
                      share.is_read_only ? " read-only\n" : "\n");
   }
   for (const control::RootLink& link : plan.root.links) {
+    if (link.path.starts_with(kEtc)) continue;  // the allowed part of it, as in every jail
     out += text::cat("link ", text::escape(link.path), " to ", text::escape(link.target), "\n");
   }
   for (const backend::InputMount& input : plan.inputs) {

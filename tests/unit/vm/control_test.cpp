@@ -59,6 +59,8 @@ TEST_CASE("control: requests are read as they were meant") {
   control::Root root;
   root.shares = {{"usr", "/usr", true}, {"m0", "/run/sbx/shares/m0", false}};
   root.links = {{"/bin", "usr/bin"}};
+  root.files = {{"/etc/timezone", "Etc/UTC\n"}};
+  root.binds = {{"/run/sbx/shares/etc/ssl", "/etc/ssl", true}, {"/a", "/b", false}};
   root.images = {{"vda", "erofs"}};
   root.state_device = "vdb";
   root.is_state_kept = true;

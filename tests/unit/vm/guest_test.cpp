@@ -11,6 +11,7 @@
 
 #include <doctest/doctest.h>
 
+#include "core/backend/jail/host_tree.h"
 #include "core/backend/vm/bridge_process.h"
 #include "core/backend/vm/control.h"
 #include "core/base/clock.h"
@@ -39,6 +40,7 @@ constexpr Millis kCall{20'000};
 ipc::Fields ask(PlainMachine& machine, ipc::Fields request, Millis deadline = kCall) {
   const std::string op = request.op();
   const double begin = test::now();
+  const double cpu = machine.cpu_ms();
   const auto answer = machine.control().call(std::move(request), deadline);
   const std::string error = answer.ok() ? "" : answer.error().to_string();
   CAPTURE(op);
@@ -46,10 +48,11 @@ ipc::Fields ask(PlainMachine& machine, ipc::Fields request, Millis deadline = kC
   const std::string console = answer.ok() ? "" : machine.console();
   CAPTURE(console);
   REQUIRE(answer.ok());
-  std::printf("  %-14s %7.1f ms, in the guest %7.1f ms\n",
+  std::printf("  %-14s %7.1f ms, in the guest %7.1f ms, CPU %7.1f ms\n",
               op.c_str(),
               (test::now() - begin) * 1000,
-              static_cast<double>(answer.value().number("took_us")) / 1000);
+              static_cast<double>(answer.value().number("took_us")) / 1000,
+              machine.cpu_ms() - cpu);
   return answer.value();
 }
 
@@ -79,10 +82,22 @@ profile::Profile profile_of(const std::string& name) {
 }
 
 control::Root host_root() {
+  const auto tree = jail::read_host_tree();
+  REQUIRE(tree.ok());
   control::Root root;
-  root.shares = {{"usr", "/usr", true}, {"etc", "/etc", true}};
-  root.links = {
-      {"/bin", "usr/bin"}, {"/sbin", "usr/sbin"}, {"/lib", "usr/lib"}, {"/lib64", "usr/lib64"}};
+  root.shares = {{"usr", "/usr", true}, {"etc", "/run/sbx/shares/etc", true}};
+  std::vector<jail::HostEntry> all = tree.value().top;
+  all.insert(all.end(), tree.value().etc.begin(), tree.value().etc.end());
+  for (const jail::HostEntry& entry : all) {
+    if (entry.kind == jail::EntryKind::kLink) {
+      root.links.push_back({entry.path, entry.text});
+    } else if (entry.is_copied) {
+      root.files.push_back({entry.path, entry.text});
+    } else if (entry.path.starts_with("/etc/")) {
+      root.binds.push_back(
+          {"/run/sbx/shares" + entry.path, entry.path, entry.kind == jail::EntryKind::kDir});
+    }
+  }
   return root;
 }
 
@@ -284,15 +299,19 @@ TEST_CASE("guest: clones of a template differ in all that must differ") {
     PlainMachine machine(options);
     ask(machine, ipc::Fields(control::op::kHello));
     const double woken = test::now();
+    const double cpu = machine.cpu_ms();
     ask(machine, control::encode(some_wake(static_cast<char>('a' + i))));
     ask(machine, control::encode(host_root()));
     launch(machine, launch_of(profile_of("bash")));
     Inside inside(machine);
     inside.expect<ipc::Ready>();
-    std::printf("  wake to ready  %7.1f ms\n", (test::now() - woken) * 1000);
+    std::printf("  wake to ready  %7.1f ms, CPU %7.1f ms\n",
+                (test::now() - woken) * 1000,
+                machine.cpu_ms() - cpu);
     CHECK(inside.run({"/bin/true"}).status == 0);
-    std::printf("  wake to true   %7.1f ms\n", (test::now() - woken) * 1000);
-    std::printf("%s", machine.console().c_str());
+    std::printf("  wake to true   %7.1f ms, CPU %7.1f ms\n",
+                (test::now() - woken) * 1000,
+                machine.cpu_ms() - cpu);
     seen[i] =
         inside
             .shell(

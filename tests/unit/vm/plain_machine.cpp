@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <utility>
@@ -289,6 +290,15 @@ PlainMachine::~PlainMachine() {
 
 std::string PlainMachine::console() const {
   return read(dir_ + "/qemu") + read(dir_ + "/console");
+}
+
+double PlainMachine::cpu_ms() const {
+  double total = 0;
+  const std::string tasks = text::cat("/proc/", qemu_->pid(), "/task");
+  for (const auto& entry : std::filesystem::directory_iterator(tasks)) {
+    total += std::atof(read(entry.path().string() + "/schedstat").c_str()) / 1e6;
+  }
+  return total;
 }
 
 bool PlainMachine::wait_for_end(int seconds) {

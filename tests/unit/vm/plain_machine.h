@@ -44,6 +44,8 @@ class PlainMachine {
   void save_template();
   /// What the console said so far.
   std::string console() const;
+  /// CPU time of QEMU so far, in ms: what others do on this host shows less in it.
+  double cpu_ms() const;
   /// Waits until QEMU ends by itself.
   bool wait_for_end(int seconds);
   double started() const { return started_; }
