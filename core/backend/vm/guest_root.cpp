@@ -220,7 +220,9 @@ Status GuestRoot::assemble(const control::Root& wanted) {
   for (std::size_t i = 0; i < wanted_.images.size(); ++i) {
     SBX_TRY(mount_image(wanted_.images[i], i));
   }
-  return mount_state(wanted_.state_device, wanted_.is_state_kept);
+  SBX_TRY(mount_state(wanted_.state_device, wanted_.is_state_kept));
+  is_state_mounted_ = !wanted_.state_device.empty();
+  return {};
 }
 
 Status GuestRoot::mount_shares() {
@@ -262,9 +264,9 @@ Result<control::Disk> GuestRoot::disk() {
 }
 
 Status GuestRoot::close() {
-  if (wanted_.state_device.empty()) return {};
-  if (const Status synced = sync(); !synced.ok()) return synced;
-  wanted_.state_device.clear();
+  if (!is_state_mounted_) return {};
+  SBX_TRY(sync());
+  is_state_mounted_ = false;
   return sys::umount2(std::string(control::kStateDir), UMOUNT_NOFOLLOW);
 }
 

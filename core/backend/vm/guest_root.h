@@ -44,6 +44,7 @@ class GuestRoot {
   control::Root wanted_;
   bool is_assembled_ = false;
   bool are_shares_mounted_ = false;
+  bool is_state_mounted_ = false;
 };
 
 }  // namespace sbx::vm

@@ -1,224 +1,31 @@
 // Tests of a guest's init, in emulated machines with Debian's 6.1 kernel.
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/wait.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
 
-#include "core/backend/jail/host_tree.h"
-#include "core/backend/vm/bridge_process.h"
 #include "core/backend/vm/control.h"
 #include "core/base/clock.h"
-#include "core/base/fs.h"
 #include "core/base/sys.h"
 #include "core/base/text.h"
-#include "core/ipc/channel.h"
-#include "core/profile/profile.h"
-#include "core/profile/saved.h"
 
 #include "tests/support/process.h"
-#include "tests/support/skip.h"
+#include "tests/unit/vm/inside.h"
 #include "tests/unit/vm/plain_machine.h"
 
 using namespace sbx;
 using namespace sbx::vm;
-using test::MachineOptions;
-using test::PlainMachine;
+using namespace sbx::test;
 
 namespace {
-
-constexpr Millis kBoot{60'000};
-constexpr Millis kCall{20'000};
-
-/// With the console in the message when it fails.
-ipc::Fields ask(PlainMachine& machine, ipc::Fields request, Millis deadline = kCall) {
-  const std::string op = request.op();
-  const double begin = test::now();
-  const double cpu = machine.cpu_ms();
-  const auto answer = machine.control().call(std::move(request), deadline);
-  const std::string error = answer.ok() ? "" : answer.error().to_string();
-  CAPTURE(op);
-  CAPTURE(error);
-  const std::string console = answer.ok() ? "" : machine.console();
-  CAPTURE(console);
-  REQUIRE(answer.ok());
-  std::printf("  %-14s %7.1f ms, in the guest %7.1f ms, CPU %7.1f ms\n",
-              op.c_str(),
-              (test::now() - begin) * 1000,
-              static_cast<double>(answer.value().number("took_us")) / 1000,
-              machine.cpu_ms() - cpu);
-  return answer.value();
-}
-
-control::Hello hello(PlainMachine& machine) {
-  const auto got = control::decode_hello(ask(machine, ipc::Fields(control::op::kHello), kBoot));
-  REQUIRE(got.ok());
-  std::printf("  kernel start to init %.0f ms, to ready %.0f ms, QEMU to hello %.0f ms\n",
-              static_cast<double>(got.value().init_us) / 1000,
-              static_cast<double>(got.value().ready_us) / 1000,
-              (test::now() - machine.started()) * 1000);
-  return got.value();
-}
-
-control::Wake some_wake(char seed) {
-  return {std::string(control::kSeedSize, seed),
-          realtime_ns(),
-          text::cat("guest-", seed),
-          std::string(control::kSeedSize, seed)};
-}
-
-profile::Profile profile_of(const std::string& name) {
-  profile::LoadRequest request;
-  request.name_or_path = name;
-  auto loaded = profile::load(request);
-  REQUIRE(loaded.ok());
-  return std::move(loaded).value();
-}
-
-control::Root host_root() {
-  const auto tree = jail::read_host_tree();
-  REQUIRE(tree.ok());
-  control::Root root;
-  root.shares = {{"usr", "/usr", true}, {"etc", "/run/sbx/shares/etc", true}};
-  std::vector<jail::HostEntry> all = tree.value().top;
-  all.insert(all.end(), tree.value().etc.begin(), tree.value().etc.end());
-  for (const jail::HostEntry& entry : all) {
-    if (entry.kind == jail::EntryKind::kLink) {
-      root.links.push_back({entry.path, entry.text});
-    } else if (entry.is_copied) {
-      root.files.push_back({entry.path, entry.text});
-    } else if (entry.path.starts_with("/etc/")) {
-      root.binds.push_back(
-          {"/run/sbx/shares" + entry.path, entry.path, entry.kind == jail::EntryKind::kDir});
-    }
-  }
-  return root;
-}
-
-MachineOptions host_machine() {
-  MachineOptions options;
-  options.shares = {{"usr", "/usr"}, {"etc", "/etc"}};
-  return options;
-}
-
-control::Launched launch(PlainMachine& machine, const control::Launch& wanted) {
-  const auto got = control::decode_launched(ask(machine, control::encode(wanted)));
-  REQUIRE(got.ok());
-  for (const auto& [what, micros] : got.value().spent) {
-    std::printf("    %-12s %7.1f ms\n", what.c_str(), static_cast<double>(micros) / 1000);
-  }
-  return got.value();
-}
-
-/// The supervisor's side of one launched jail.
-class Inside {
- public:
-  explicit Inside(PlainMachine& machine)
-      : machine_(machine),
-        bridge_(start(machine)),
-        channel_(bridge_.take_channel(), ipc::Side::kHost) {}
-
-  /// What the agent says next that is a T.
-  template <typename T>
-  T expect() {
-    while (true) {
-      pollfd entry{channel_.fd(), POLLIN, 0};
-      const auto ready = sys::poll({&entry, 1}, kCall);
-      const bool is_there = ready.ok() && ready.value() == 1;
-      const std::string console = is_there ? "" : machine_.console();
-      CAPTURE(console);
-      REQUIRE(is_there);
-      auto got = channel_.receive(ipc::Wait::kYes);
-      const std::string error = got.ok() ? "" : got.error().to_string();
-      CAPTURE(error);
-      REQUIRE(got.ok());
-      if (const auto* failed = std::get_if<ipc::SetupFailed>(&got.value().message)) {
-        FAIL(failed->step << ": " << failed->call);
-      }
-      if (const auto* failed = std::get_if<ipc::ExecFailed>(&got.value().message)) {
-        FAIL(failed->what << ": errno " << failed->error);
-      }
-      if (const auto* wanted = std::get_if<T>(&got.value().message)) return *wanted;
-    }
-  }
-
-  struct Ended {
-    int status = -1;  ///< as waitpid(2) gives it
-    std::string out;
-    std::string err;
-  };
-  Ended run(std::vector<std::string> argv, const std::string& input = "", int user = -1) {
-    auto in = sys::pipe();
-    auto out = sys::pipe();
-    auto err = sys::pipe();
-    REQUIRE((in.ok() && out.ok() && err.ok()));
-    ipc::Exec exec;
-    exec.id = ++last_;
-    exec.argv = std::move(argv);
-    exec.env = {"PATH=/usr/bin:/bin", "HOME=/home/sbx"};
-    exec.cwd = "/work";
-    if (user >= 0) {
-      exec.has_user = true;
-      exec.uid = exec.gid = static_cast<std::uint32_t>(user);
-    }
-    const int fds[] = {in.value().r.get(), out.value().w.get(), err.value().w.get()};
-    const double begin = test::now();
-    REQUIRE(channel_.send(exec, fds).ok());
-    in.value().r.reset();
-    out.value().w.reset();
-    err.value().w.reset();
-    REQUIRE(sys::write_all(in.value().w.get(), input).ok());
-    in.value().w.reset();
-    Ended ended;
-    ended.status = expect<ipc::Exited>().wait_status;
-    std::printf("  exec %-9s %7.1f ms\n", exec.argv.front().c_str(), (test::now() - begin) * 1000);
-    ended.out = sys::read_all(out.value().r.get(), kMostOutput).value();
-    ended.err = sys::read_all(err.value().r.get(), kMostOutput).value();
-    return ended;
-  }
-  Ended shell(const std::string& script, const std::string& input = "") {
-    return run({"/bin/sh", "-c", script}, input);
-  }
-
- private:
-  static constexpr Bytes kMostOutput{1U << 20U};
-  static BridgeProcess start(PlainMachine& machine) {
-    auto started = start_bridge(machine.take_agent());
-    REQUIRE(started.ok());
-    return std::move(started).value();
-  }
-
-  PlainMachine& machine_;
-  BridgeProcess bridge_;
-  ipc::Channel channel_;
-  std::uint32_t last_ = 0;
-};
-
-/// A directory in memory, gone with this.
-class Scratch {
- public:
-  Scratch() { REQUIRE(::mkdtemp(path_.data()) != nullptr); }
-  ~Scratch() { (void)fs::remove_tree(AT_FDCWD, path_); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_ = "/dev/shm/sbx-vm-XXXXXX";
-};
-
-control::Launch launch_of(const profile::Profile& profile) {
-  control::Launch wanted;
-  wanted.id = "t1";
-  wanted.profile = profile::save(profile);
-  return wanted;
-}
 
 std::string value_of(const control::Launched& launched, const std::string& limit) {
   for (const confine::InForce& each : launched.limits) {
@@ -227,15 +34,71 @@ std::string value_of(const control::Launched& launched, const std::string& limit
   return "";
 }
 
+void must_run(const std::vector<std::string>& argv) {
+  const Outcome o = test::run({.argv = argv});
+  INFO(o.show());
+  REQUIRE(o.code == 0);
+}
+
+std::string empty_disk(const Scratch& dir) {
+  const std::string path = dir.path() + "/state";
+  must_run({"/usr/sbin/mke2fs", "-q", "-F", "-t", "ext4", path, "128M"});
+  return path;
+}
+
+/// A small system of busybox, as erofs.
+std::string busybox_image(const Scratch& dir) {
+  namespace stdfs = std::filesystem;
+  const std::string tree = dir.path() + "/tree";
+  for (const char* name : {"bin", "etc", "data", "home/u"}) {
+    stdfs::create_directories(text::cat(tree, "/", name));
+  }
+  stdfs::copy_file("/usr/bin/busybox", tree + "/bin/busybox");
+  for (const char* name : {"sh", "cat", "id", "ls", "chown", "rm", "touch", "stat"}) {
+    stdfs::create_symlink("busybox", text::cat(tree, "/bin/", name));
+  }
+  std::ofstream(tree + "/etc/passwd") << "root:x:0:0::/:/bin/sh\nu:x:1234:1234::/home/u:/bin/sh\n";
+  std::ofstream(tree + "/hello") << "from the image\n";
+  must_run({"/usr/bin/chown", "1234:1234", tree + "/home/u"});
+  const std::string path = dir.path() + "/image";
+  must_run({"/usr/bin/mkfs.erofs", "-zlz4", path, tree});
+  return path;
+}
+
+control::Launch image_launch(std::uint32_t user) {
+  control::Launch wanted = launch_of(profile_of("base"));
+  wanted.image.emplace();
+  wanted.image->user = {user, user};
+  wanted.image->volumes = {"/data/volume"};
+  return wanted;
+}
+
+/// The answer to bytes that are no request.
+ipc::Fields answer_to_rubbish(PlainMachine& machine, const std::string& bytes) {
+  const int fd = machine.control().fd();
+  REQUIRE(sys::write_all(fd, bytes).ok());
+  std::string got;
+  while (got.size() < ipc::kFrameLengthSize ||
+         got.size() < ipc::kFrameLengthSize + ipc::frame_length(got)) {
+    pollfd entry{fd, POLLIN, 0};
+    REQUIRE(sys::poll({&entry, 1}, Millis{10'000}).value() == 1);
+    std::string piece(1, '\0');
+    REQUIRE(sys::read(fd, piece.data(), 1).value() == 1);
+    got += piece;
+  }
+  auto fields = ipc::decode_frame(std::string_view(got).substr(ipc::kFrameLengthSize));
+  REQUIRE(fields.ok());
+  return std::move(fields).value();
+}
+
 }  // namespace
 
 TEST_CASE("guest: programs run in it with the host's tree") {
-  if (!test::have_machine()) return;
+  if (!have_machine()) return;
   PlainMachine machine(host_machine());
   const control::Hello said = hello(machine);
   CHECK(said.version == control::kVersion);
   ask(machine, control::encode(some_wake('a')));
-  const double woken = test::now();
   ask(machine, control::encode(host_root()));
   profile::Profile profile = profile_of("python");
   profile.limits.memory = Bytes{128U << 20U};
@@ -246,9 +109,6 @@ TEST_CASE("guest: programs run in it with the host's tree") {
   CHECK(value_of(launched, "pids") == "40");
   Inside inside(machine);
   inside.expect<ipc::Ready>();
-  std::printf("  wake to ready  %7.1f ms\n", (test::now() - woken) * 1000);
-  CHECK(inside.run({"/bin/true"}).status == 0);
-  std::printf("  wake to true   %7.1f ms\n", (test::now() - woken) * 1000);
   CHECK(inside.run({"/bin/true"}).status == 0);
   CHECK(inside.run({"echo", "hi"}).out == "hi\n");
   CHECK(inside.run({"python3", "-c", "print(6*7)"}).out == "42\n");
@@ -260,6 +120,7 @@ TEST_CASE("guest: programs run in it with the host's tree") {
   CHECK(WEXITSTATUS(written.status) != 0);
   CHECK(inside.shell("cat /etc/machine-id").out == std::string(control::kSeedSize, 'a') + "\n");
   CHECK(inside.shell("unshare -U true; echo $?").out == "1\n");
+  CHECK(inside.shell("grep -c . /etc/passwd; ls /etc/ssl").out == "3\ncerts\nopenssl.cnf\n");
 
   // Limits.
   const auto eaten = inside.run({"python3", "-c", "x = b'x' * (300 << 20)"});
@@ -272,6 +133,7 @@ TEST_CASE("guest: programs run in it with the host's tree") {
   REQUIRE(usage.ok());
   CHECK(usage.value().cpu_ns.value_or(0) > 0);
   CHECK(usage.value().memory.value_or(0) > 0);
+  CHECK(refused(machine, ipc::Fields(control::op::kUmountShares)).code() == Errc::kDenied);
   const auto final = control::decode_final(ask(machine, ipc::Fields(control::op::kFinish)));
   REQUIRE(final.ok());
   CHECK(final.value().oom_kills == 1);
@@ -283,7 +145,7 @@ TEST_CASE("guest: programs run in it with the host's tree") {
 }
 
 TEST_CASE("guest: clones of a template differ in all that must differ") {
-  if (!test::have_machine()) return;
+  if (!have_machine()) return;
   const Scratch dir;
   MachineOptions options = host_machine();
   options.ram = dir.path() + "/ram";
@@ -305,21 +167,24 @@ TEST_CASE("guest: clones of a template differ in all that must differ") {
     launch(machine, launch_of(profile_of("bash")));
     Inside inside(machine);
     inside.expect<ipc::Ready>();
-    std::printf("  wake to ready  %7.1f ms, CPU %7.1f ms\n",
-                (test::now() - woken) * 1000,
-                machine.cpu_ms() - cpu);
+    const auto print = [&](const char* what) {
+      std::printf("  wake to %-8s %5.1f ms, CPU %7.1f ms\n",
+                  what,
+                  (test::now() - woken) * 1000,
+                  machine.cpu_ms() - cpu);
+    };
+    print("ready");
     CHECK(inside.run({"/bin/true"}).status == 0);
-    std::printf("  wake to true   %7.1f ms, CPU %7.1f ms\n",
-                (test::now() - woken) * 1000,
-                machine.cpu_ms() - cpu);
+    print("true");
     seen[i] =
         inside
             .shell(
                 "cat /proc/sys/kernel/random/boot_id /proc/sys/kernel/random/uuid /etc/machine-id;"
                 "head -c 16 /dev/urandom | od -An -tx1; date +%s")
             .out;
-    std::printf("%s", seen[i].c_str());
   }
+  CAPTURE(seen[0]);
+  CAPTURE(seen[1]);
   const auto first = text::split(seen[0], '\n');
   const auto second = text::split(seen[1], '\n');
   REQUIRE(first.size() == 6);
@@ -329,4 +194,126 @@ TEST_CASE("guest: clones of a template differ in all that must differ") {
   }
   const std::int64_t now = realtime_ns() / 1'000'000'000;
   CHECK(std::abs(std::stoll(std::string(second[4])) - now) < 5);
+}
+
+TEST_CASE("guest: programs of an image run in it, with its owners") {
+  if (!have_machine()) return;
+  const Scratch dir;
+  MachineOptions options;
+  options.disks = {"ro:" + busybox_image(dir), empty_disk(dir)};
+  PlainMachine machine(options);
+  hello(machine);
+  ask(machine, control::encode(some_wake('a')));
+  control::Root root;
+  root.images = {{"vda", "erofs"}};
+  root.state_device = "vdb";
+  ask(machine, control::encode(root));
+  launch(machine, image_launch(0));
+  Inside inside(machine);
+  inside.expect<ipc::Ready>();
+  CHECK(inside.shell("cat /hello; id -u").out == "from the image\n0\n");
+  CHECK(inside.shell("stat -c %u:%g /home/u /hello /bin/busybox").out == "1234:1234\n0:0\n0:0\n");
+  CHECK(inside.shell("echo new >/hello && cat /hello && rm /etc/passwd && ls /etc/passwd").out ==
+        "new\n");
+  CHECK(inside.shell("touch /home/u/f && stat -c %u /home/u/f; id -u", "", 1234).out ==
+        "1234\n1234\n");
+  CHECK(inside.shell("touch /hello; echo $?", "", 1234).out == "1\n");
+  CHECK(inside.shell("stat -c %F /data/volume").out == "directory\n");
+  CHECK(inside.shell("chown 1234 /hello && stat -c %u /hello").out == "1234\n");
+  const auto disk = control::decode_disk(ask(machine, ipc::Fields(control::op::kDisk)));
+  REQUIRE(disk.ok());
+  CHECK(disk.value().total > 50U << 20U);
+  CHECK(disk.value().free < disk.value().total);
+  ask(machine, ipc::Fields(control::op::kFinish));
+  ask(machine, ipc::Fields(control::op::kShutdown));
+  CHECK(machine.wait_for_end(10));
+}
+
+TEST_CASE("guest: what a session writes is on its disk when it comes again") {
+  if (!have_machine()) return;
+  const Scratch dir;
+  MachineOptions options = host_machine();
+  options.disks = {empty_disk(dir)};
+  control::Root root = host_root();
+  root.state_device = "vda";
+  root.is_state_kept = true;
+  control::Launch wanted = launch_of(profile_of("bash"));
+  wanted.is_lasting = true;
+  for (int life = 0; life < 2; ++life) {
+    PlainMachine machine(options);
+    hello(machine);
+    ask(machine, control::encode(some_wake('a')));
+    ask(machine, control::encode(root));
+    wanted.layers.emplace();
+    wanted.layers->upper = life == 0 ? "aaaaaaaaaa" : "bbbbbbbbbb";
+    if (life == 1) wanted.layers->lowers = {"aaaaaaaaaa"};
+    const control::Launched launched = launch(machine, wanted);
+    CHECK(launched.has_freezer);
+    Inside inside(machine);
+    inside.expect<ipc::Ready>();
+    if (life == 0) {
+      CHECK(inside.shell("echo kept >/work/f; echo too >/home/sbx/g").status == 0);
+      inside.start("while :; do sleep 0.1; done");
+      const auto list = control::decode_processes(ask(machine, ipc::Fields("processes")));
+      REQUIRE(list.ok());
+      CHECK(list.value().size() >= 1);
+      CHECK(list.value()[0].uid == 1000);
+      ask(machine, control::flag_request(control::op::kFreeze, true));
+      bool is_frozen = false;
+      for (int i = 0; i < 100 && !is_frozen; ++i) {
+        is_frozen =
+            control::decode_flag(ask(machine, control::flag_request(control::op::kFrozen, true)))
+                .value();
+      }
+      CHECK(is_frozen);
+      ask(machine, control::flag_request(control::op::kFreeze, false));
+      ask(machine, ipc::Fields(control::op::kSync));
+    } else {
+      CHECK(inside.shell("cat /work/f /home/sbx/g").out == "kept\ntoo\n");
+    }
+    ask(machine, ipc::Fields(control::op::kFinish));
+    ask(machine, ipc::Fields(control::op::kShutdown));
+    CHECK(machine.wait_for_end(10));
+  }
+  must_run({"/usr/sbin/e2fsck", "-f", "-n", options.disks.front()});
+}
+
+TEST_CASE("guest: init survives rubbish and refuses what cannot be") {
+  if (!have_machine()) return;
+  PlainMachine machine(host_machine());
+  hello(machine);
+  const auto code = [](const ipc::Fields& fields) {
+    const auto error = ipc::error_of(fields);
+    REQUIRE(error.has_value());
+    return error->code();
+  };
+  CHECK(code(answer_to_rubbish(machine, std::string("\x05\0\0\0\xff\xff\xff\xff\xff", 9))) ==
+        Errc::kProtocol);
+  CHECK(code(answer_to_rubbish(machine, std::string(4, '\0'))) == Errc::kProtocol);
+  std::string deep("\0\0\x10\0", 4);
+  deep += std::string(std::size_t{1} << 20, '\x81');
+  CHECK(code(answer_to_rubbish(machine, deep)) == Errc::kProtocol);
+  std::string longest("\0\0\x10\x01", 4);  // a byte more than 16 MiB
+  longest += std::string((std::size_t{17} << 20), 'x');
+  CHECK(code(answer_to_rubbish(machine, longest)) == Errc::kLimit);
+
+  CHECK(refused(machine, ipc::Fields("nonsense")).code() == Errc::kUsage);
+  CHECK(refused(machine, ipc::Fields(control::op::kWake)).code() == Errc::kSystem);
+  CHECK(refused(machine, ipc::Fields(control::op::kUsage)).code() == Errc::kNotFound);
+  CHECK(refused(machine, ipc::Fields(control::op::kFinish)).code() == Errc::kNotFound);
+  CHECK(refused(machine, ipc::Fields(control::op::kQuiesce)).code() == Errc::kNotFound);
+  CHECK(refused(machine, control::encode(launch_of(profile::Profile()))).code() == Errc::kUsage);
+  control::Root bad;
+  bad.state_device = "../etc/passwd";
+  CHECK(refused(machine, control::encode(bad)).code() == Errc::kUsage);
+  CHECK(refused(machine, control::encode(host_root())).code() == Errc::kUsage);  // there is one
+  control::Launch wanted;
+  wanted.profile = "rubbish";
+  CHECK_FALSE(refused(machine, control::encode(wanted)).message().empty());
+  wanted = launch_of(profile_of("bash"));
+  wanted.layers = {{"../x"}, "aaaaaaaaaa"};
+  CHECK(refused(machine, control::encode(wanted)).code() == Errc::kUsage);
+  ask(machine, ipc::Fields(control::op::kHello));
+  ask(machine, ipc::Fields(control::op::kShutdown));
+  CHECK(machine.wait_for_end(10));
 }
