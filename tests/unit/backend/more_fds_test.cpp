@@ -56,9 +56,7 @@ TEST_CASE("exec: further descriptors are 3, 4, ... in the program, and no others
   launch.profile = &profile;
   launch.id = text::cat("m", ::getpid());
   launch.state_dir = workspace.state();
-  const auto choice = backend::choose(profile::Isolation::kJail);
-  REQUIRE(choice.ok());
-  auto plan = choice.value().backend->plan(launch);
+  auto plan = backend::jail_backend().plan(launch);
   REQUIRE(plan.ok());
   auto jail = plan.value()->launch(nullptr);
   REQUIRE(jail.ok());

@@ -59,15 +59,14 @@ class Box {
   };
 
   Complaint open() {
-    const auto choice = backend::choose(profile::Isolation::kJail);
     const auto id = confine::cgroup_id();
-    if (!choice.ok() || !id.ok()) return "choose a backend";
+    if (!id.ok()) return "choose a backend";
     backend::LaunchRequest request;
     request.profile = &profile;
     request.id = id.value();
     request.state_dir = dir_.path();
     request.is_lasting = is_lasting;
-    auto plan = choice.value().backend->plan(request);
+    auto plan = backend::jail_backend().plan(request);
     if (!plan.ok()) return plan.error().to_string();
     auto sandbox = plan.value()->launch(nullptr);
     if (!sandbox.ok()) return sandbox.error().to_string();

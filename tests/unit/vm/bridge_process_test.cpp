@@ -77,15 +77,14 @@ class Wired final : public backend::Sandbox {
 /// The guest: a jail of ours and its bridge, until nobody holds `order` any more.
 int run_guest(const std::string& state_dir, UniqueFd wire, const UniqueFd& order) {
   (void)::signal(SIGPIPE, SIG_IGN);
-  const auto choice = backend::choose(profile::Isolation::kJail);
   const auto id = confine::cgroup_id();
-  if (!choice.ok() || !id.ok()) return 10;
+  if (!id.ok()) return 10;
   const profile::Profile profile;
   backend::LaunchRequest request;
   request.profile = &profile;
   request.id = id.value();
   request.state_dir = state_dir;
-  auto plan = choice.value().backend->plan(request);
+  auto plan = backend::jail_backend().plan(request);
   if (!plan.ok()) return 11;
   auto sandbox = plan.value()->launch(nullptr);
   if (!sandbox.ok()) return 12;
