@@ -92,11 +92,17 @@ const Identity& subject() {
 }
 
 std::vector<std::string> environment_of(const Identity& who) {
-  return {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-          "HOME=" + who.home,
-          "USER=" + who.name,
-          "LANG=C.UTF-8",
-          "TERM=xterm"};
+  std::vector<std::string> all{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                               "HOME=" + who.home,
+                               "USER=" + who.name,
+                               "LANG=C.UTF-8",
+                               "TERM=xterm"};
+  // The cases of jails, once more in virtual machines.
+  const char* const isolation = std::getenv("SBX_TEST_ISOLATION");  // NOLINT(concurrency-mt-unsafe)
+  if (isolation != nullptr && *isolation != '\0') {
+    all.insert(all.end(), {std::string("SBX_ISOLATION=") + isolation, "SBX_ACCEL=tcg"});
+  }
+  return all;
 }
 
 WorkDir::WorkDir(const Identity& owner) : owner_(owner) {

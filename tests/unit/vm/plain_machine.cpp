@@ -12,7 +12,7 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <utility>
 
 #include <doctest/doctest.h>
@@ -35,8 +35,9 @@ std::string machine_dir() {
 }
 
 std::string read(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
+  std::ostringstream out;
+  out << std::ifstream(path, std::ios::binary).rdbuf();
+  return out.str();
 }
 
 /// Of this machine's time stamp counter, which the emulated one shares.
