@@ -203,6 +203,9 @@ Status enter_root() {
   // What is mounted later comes to a jail that was begun before (GuestJail::prepare).
   SBX_TRY(sys::mount("", "/", "", MS_SHARED | MS_REC, ""));
   SBX_TRY(sys::symlinkat("/proc/self/fd", AT_FDCWD, "/dev/fd"));
+  // What a sandbox may have is for its memory limit to say, not for a guess from the size of this
+  // machine: a program that asks for too much is to be ended, as on a host.
+  SBX_TRY(write_file("/proc/sys/vm/overcommit_memory", "1"));
   return turn_on_controllers();
 }
 
