@@ -26,7 +26,11 @@ class Kernels {
     Spec spec = sbx_spec(std::move(args));
     spec.env = environment_of(subject());
     spec.env.push_back("SBX_STATE_DIR=" + state_);
-    spec.env.insert(spec.env.end(), env.begin(), env.end());
+    for (const std::string& each : env) {
+      const std::string key = each.substr(0, each.find('=') + 1);
+      std::erase_if(spec.env, [&](const std::string& other) { return other.starts_with(key); });
+      spec.env.push_back(each);
+    }
     spec.timeout = 120;
     return run(spec);
   }
