@@ -90,6 +90,11 @@ Spec sbx_spec(Args args) {
   return spec;
 }
 
+bool is_in_vm() {
+  const char* const isolation = std::getenv("SBX_TEST_ISOLATION");  // NOLINT(concurrency-mt-unsafe)
+  return isolation != nullptr && std::string_view(isolation) == "vm";
+}
+
 Outcome call(Args args) {
   return run(sbx_spec(std::move(args)));
 }

@@ -36,6 +36,9 @@ Args command_args(const Args& argv, const Args& flags = {});
 /// "" when the text is no JSON object or has no such value.
 std::string field(const std::string& json, std::string_view pointer);
 
+/// The cases run in virtual machines this time (SBX_TEST_ISOLATION).
+bool is_in_vm();
+
 bool contains(const std::string& text, std::string_view part);
 /// Lines of a text, without their ends.
 std::vector<std::string> lines_of(const std::string& text);

@@ -147,7 +147,7 @@ constexpr std::array kHeavyHeaders{
     HeavyHeader{
         "archive_entry.h",
         "core/archive/archive.cpp core/archive/compress.cpp core/archive/archive_reader.cpp"},
-    HeavyHeader{"nettle/", "core/base/sha256.cpp"},
+    HeavyHeader{"nettle/", "core/base/sha256.cpp core/backend/vm/sealed.cpp"},
     HeavyHeader{"seccomp.h", "core/confine/gen/seccomp_rules.cpp"},
 };
 

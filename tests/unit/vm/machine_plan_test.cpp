@@ -44,7 +44,7 @@ TEST_CASE("machine plan: the whole list for an emulated machine") {
         "-M\nmicrovm,acpi=on,isa-serial=on\n"
         "-accel\ntcg,thread=single,tb-size=128\n-cpu\nmax,-la57\n-smp\n1\n-m\n256M\n"
         "-global\nvirtio-mmio.force-legacy=false\n"
-        "-chardev\nsocket,id=qmp,fd=5\n-mon\nchardev=qmp,mode=control\n"
+        "-chardev\nsocket,id=qmp,fd=6\n-mon\nchardev=qmp,mode=control\n"
         "-chardev\nstdio,id=serial,signal=off\n-serial\nchardev:serial\n"
         "-kernel\n/work/kernel\n-initrd\n/work/initramfs\n"
         "-append\nconsole=ttyS0 panic=-1 quiet loglevel=3 no_timer_check tsc=reliable "
@@ -54,6 +54,8 @@ TEST_CASE("machine plan: the whole list for an emulated machine") {
         "-device\nvirtserialport,bus=ports.0,nr=1,chardev=agent,name=sbx.agent\n"
         "-chardev\nsocket,id=control,fd=4\n"
         "-device\nvirtserialport,bus=ports.0,nr=2,chardev=control,name=sbx.control\n"
+        "-chardev\nsocket,id=data,fd=5\n"
+        "-device\nvirtserialport,bus=ports.0,nr=3,chardev=data,name=sbx.data\n"
         "-object\nrng-random,id=random,filename=/dev/urandom\n"
         "-device\nvirtio-rng-device,rng=random\n"
         "-device\nvirtio-balloon-device,id=balloon,free-page-reporting=on\n");
@@ -81,15 +83,15 @@ TEST_CASE("machine plan: memory and disks are descriptors, in order, and no path
   spec.is_incoming = true;
   const std::string text = text_of(spec);
   CHECK_FALSE(has(text, "secret"));
-  CHECK(has(text, "share=on,size=268435456,mem-path=/proc/self/fd/6\n"));
+  CHECK(has(text, "share=on,size=268435456,mem-path=/proc/self/fd/7\n"));
   CHECK(has(text, ",memory-backend=ram\n"));
-  CHECK(has(text, "-add-fd\nfd=7,set=0\n-blockdev\ndriver=raw,node-name=disk0,read-only=on,file."));
-  CHECK(has(text, "-add-fd\nfd=8,set=1\n-blockdev\ndriver=raw,node-name=disk1,read-only=off,"));
+  CHECK(has(text, "-add-fd\nfd=8,set=0\n-blockdev\ndriver=raw,node-name=disk0,read-only=on,file."));
+  CHECK(has(text, "-add-fd\nfd=9,set=1\n-blockdev\ndriver=raw,node-name=disk1,read-only=off,"));
   CHECK(
       has(text, "cache.no-flush=on,file.driver=file,file.locking=off,file.filename=/dev/fdset/1"));
   CHECK(has(text, " sbx.x=1\n"));
   CHECK(text.ends_with("-incoming\ndefer\n"));
-  CHECK(vm::machine_fds(spec).count == 6);
+  CHECK(vm::machine_fds(spec).count == 7);
 }
 
 TEST_CASE("machine plan: a path with a comma cannot become an option") {
