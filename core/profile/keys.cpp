@@ -301,8 +301,6 @@ constexpr std::array kSynonyms{
     Synonym{"cap_add", "capabilities"},
     Synonym{"inherits", "extends"},
     Synonym{"backend", "isolation"},
-    Synonym{"kernel", "vm.kernel"},
-    Synonym{"accel", "vm.accel"},
     Synonym{"service", "services"},
     Synonym{"daemons", "services"},
     Synonym{"label", "labels"},

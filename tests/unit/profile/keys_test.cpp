@@ -62,7 +62,7 @@ TEST_CASE("keys: an unknown key gets the sentence that helps most") {
            Row{"packages", "pypi", "known: pip, npm, allow"},
            Row{"", "mem", "use \"memory\" below \"limits\""},
            Row{"", "xyzzy", "known: language, limits, packages, session, vm, extends"},
-           Row{"", "kernel", "use \"kernel\" below \"vm\""},
+           Row{"", "kernel", "belongs below \"vm\""},
            Row{"limits", "xyzzy", "below \"limits\"; known: memory, pids"},
            Row{"", "", "known: "},
        }) {
