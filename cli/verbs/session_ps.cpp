@@ -57,7 +57,7 @@ std::string json_of(const backend::ProcessInfo& process, std::int64_t boot_at_ns
   return text::cat(R"({"schema":1,"pid":)",
                    process.pid,
                    R"(,"host_pid":)",
-                   process.host_pid,
+                   process.host_pid != 0 ? std::to_string(process.host_pid) : "null",
                    R"(,"parent":)",
                    process.parent,
                    R"(,"exec":)",

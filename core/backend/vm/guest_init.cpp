@@ -190,7 +190,9 @@ void Init::answer(const Fields& request, const ControlServer::Reply& reply) {
     if (row.op != op) continue;
     const std::uint64_t begin = boot_us();
     Fields fields = (this->*row.handler)(request);
-    fields.set("took_us", static_cast<std::int64_t>(boot_us() - begin));
+    const std::uint64_t end = boot_us();
+    fields.set("took_us", static_cast<std::int64_t>(end - begin));
+    fields.set("now_us", static_cast<std::int64_t>(end));
     return reply(std::move(fields));
   }
   reply(ipc::error_fields(Error(Errc::kUsage, text::cat("unknown request ", op))));

@@ -26,6 +26,8 @@ constexpr std::uint64_t kDiskMargin = 64 * kMiB;
 constexpr std::uint64_t kMostTmpfsInputs = 16 * kMiB;
 constexpr std::uint32_t kMillisPerCpu = 1000;
 constexpr std::uint32_t kMostProcessors = 8;
+/// On a session's disk: the layer that all its lives write to.
+constexpr std::string_view kSessionLayer = "sessionown";
 constexpr std::string_view kGuestGroup = "cgroup v2 of the guest";
 
 std::uint64_t rounded_up(std::uint64_t value, std::uint64_t step) {
@@ -191,6 +193,7 @@ Result<VmPlan> make_plan(const backend::LaunchRequest& request, const VmFacts& f
   plan.launch.id = request.id;
   plan.launch.is_lasting = request.is_lasting;
   plan.launch.files = request.files;
+  if (is_session) inside.limits.disk.reset();  // its disk is of that size
   plan.launch.profile = profile::save(inside);
   if (request.image.has_value()) {
     plan.launch.image.emplace();
@@ -200,7 +203,7 @@ Result<VmPlan> make_plan(const backend::LaunchRequest& request, const VmFacts& f
   }
   if (is_session) {
     plan.launch.layers.emplace();
-    plan.launch.layers->upper = "own";
+    plan.launch.layers->upper = kSessionLayer;
   }
   return plan;
 }

@@ -3,7 +3,10 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
+#include <ctime>
 #include <utility>
+#include <variant>
 
 #include "core/archive/unpack.h"
 #include "core/backend/vm/data_stream.h"
@@ -19,7 +22,18 @@ constexpr Millis kAnswer{5'000};
 /// Killing everything inside, and what the pipes still hold going out.
 constexpr Millis kEnd{20'000};
 constexpr Millis kSyncTime{60'000};
+/// For a guest that did not answer the last question.
+constexpr Millis kHungAnswer{1'000};
+constexpr Millis kHungEnd{2'000};
 constexpr mode_t kOwnDir = 0700;
+
+std::uint64_t boot_ns() {
+  constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
+  timespec now{};
+  (void)::clock_gettime(CLOCK_BOOTTIME, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * kNsPerSecond +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
 
 }  // namespace
 
@@ -28,6 +42,9 @@ Status BridgeLink::send(const ipc::Message& message, std::span<const int> fds) {
     SBX_TRY(machine_.cont());
     is_stopped_ = false;
   }
+  const bool is_waited_for =
+      std::holds_alternative<ipc::Exec>(message) || std::holds_alternative<ipc::Files>(message);
+  if (is_waited_for && check_) SBX_TRY(check_());
   return channel_.send(message, fds);
 }
 
@@ -39,7 +56,9 @@ VmSandbox::VmSandbox(
       bridge_(std::move(bridge)),
       launched_(std::move(launched)),
       link_(bridge_.take_channel(), *machine_),
-      data_(std::move(data)) {}
+      data_(std::move(data)) {
+  link_.set_check([this] { return check_answers(); });
+}
 
 VmSandbox::~VmSandbox() {
   (void)finish();
@@ -49,72 +68,113 @@ Status VmSandbox::kill() {
   return machine_->kill();
 }
 
-Result<ipc::Fields> VmSandbox::ask(ipc::Fields request, Millis deadline) const {
-  const bool was_stopped = link_.is_stopped();
-  if (was_stopped) SBX_TRY(machine_->cont());
+Millis VmSandbox::answer_time() const {
+  return is_hung_ ? kHungAnswer : kAnswer;
+}
+
+/// A guest that hangs costs its deadline once, not with each question.
+Result<ipc::Fields> VmSandbox::call(ipc::Fields request, Millis deadline) const {
   auto answer = control_->call(std::move(request), deadline);
-  if (was_stopped) SBX_TRY(machine_->stop());
+  is_hung_ = !answer.ok() && answer.error().code() == Errc::kTimeout;
+  return answer;
+}
+
+Status VmSandbox::check_answers() const {
+  const auto answer = call(ipc::Fields(control::op::kOomKills), answer_time());
+  if (answer.ok() || answer.error().code() != Errc::kTimeout) return {};
+  return Error(Errc::kTimeout, "the virtual machine does not answer");
+}
+
+Status VmSandbox::stop_processors() const {
+  SBX_TRY(machine_->stop());
+  link_.set_stopped(true);
+  is_clock_behind_ = true;
+  return {};
+}
+
+Status VmSandbox::let_processors_go() const {
+  if (!link_.is_stopped()) return {};
+  SBX_TRY(machine_->cont());
+  link_.set_stopped(false);
+  return {};
+}
+
+/// The guest's clock stood as long as its processors did.
+Status VmSandbox::set_clock() {
+  if (!is_clock_behind_) return {};
+  SBX_ASSIGN(const control::Wake wake, make_wake({}));
+  SBX_TRY(call(control::encode(wake), answer_time()));
+  is_clock_behind_ = false;
+  return {};
+}
+
+Result<ipc::Fields> VmSandbox::ask(ipc::Fields request) const {
+  const bool was_stopped = link_.is_stopped();
+  SBX_TRY(let_processors_go());
+  (void)machine_->serial_tail();  // keeps its pipe from filling up
+  auto answer = call(std::move(request), answer_time());
+  if (was_stopped) SBX_TRY(stop_processors());
   return answer;
 }
 
 Result<uint64_t> VmSandbox::cpu_time() const {
-  SBX_ASSIGN(const ipc::Fields answer, ask(ipc::Fields(control::op::kCpuTime), kAnswer));
+  SBX_ASSIGN(const ipc::Fields answer, ask(ipc::Fields(control::op::kCpuTime)));
   return control::decode_value(answer);
 }
 
 Result<uint64_t> VmSandbox::oom_kills() const {
-  SBX_ASSIGN(const ipc::Fields answer, ask(ipc::Fields(control::op::kOomKills), kAnswer));
+  SBX_ASSIGN(const ipc::Fields answer, ask(ipc::Fields(control::op::kOomKills)));
   return control::decode_value(answer);
 }
 
 Result<backend::LiveUsage> VmSandbox::usage() const {
-  SBX_ASSIGN(const ipc::Fields answer, ask(ipc::Fields(control::op::kUsage), kAnswer));
+  SBX_ASSIGN(const ipc::Fields answer, ask(ipc::Fields(control::op::kUsage)));
   return control::decode_usage(answer);
 }
 
 Result<std::vector<backend::ProcessInfo>> VmSandbox::processes() const {
-  SBX_ASSIGN(const ipc::Fields answer, ask(ipc::Fields(control::op::kProcesses), kAnswer));
+  SBX_ASSIGN(const ipc::Fields answer, ask(ipc::Fields(control::op::kProcesses)));
   SBX_ASSIGN(std::vector<backend::ProcessInfo> all, control::decode_processes(answer));
+  constexpr std::uint64_t kNsPerUs = 1000;
+  const std::uint64_t now = boot_ns();
+  const auto guest_now = static_cast<std::uint64_t>(answer.number("now_us")) * kNsPerUs;
   for (backend::ProcessInfo& each : all) {
-    each.host_pid = 0;  // the guest's numbers mean nothing here
+    each.host_pid = 0;  // the guest's numbers mean nothing here, nor do its times
+    const std::uint64_t age = guest_now - std::min(each.started_ns, guest_now);
+    each.started_ns = now - std::min(age, now);
   }
   return all;
 }
 
 Status VmSandbox::set_frozen(bool is_frozen) {
-  if (!is_frozen && link_.is_stopped()) {
-    SBX_TRY(machine_->cont());
-    link_.set_stopped(false);
-  }
   if (is_frozen && link_.is_stopped()) return {};
-  SBX_TRY(control_->call(control::flag_request(control::op::kFreeze, is_frozen), kAnswer));
+  if (!is_frozen) {
+    SBX_TRY(let_processors_go());
+    SBX_TRY(set_clock());
+  }
+  SBX_TRY(call(control::flag_request(control::op::kFreeze, is_frozen), answer_time()));
   return {};
 }
 
 Result<bool> VmSandbox::is_frozen_as(bool is_frozen) const {
   if (link_.is_stopped()) return is_frozen;
   SBX_ASSIGN(const ipc::Fields answer,
-             control_->call(control::flag_request(control::op::kFrozen, is_frozen), kAnswer));
+             call(control::flag_request(control::op::kFrozen, is_frozen), answer_time()));
   SBX_ASSIGN(const bool is_so, control::decode_flag(answer));
-  if (is_so && is_frozen) {
-    SBX_TRY(machine_->stop());
-    link_.set_stopped(true);
-  }
+  if (is_so && is_frozen) SBX_TRY(stop_processors());
   return is_so;
 }
 
 Status VmSandbox::release_killed() {
-  SBX_TRY(ask(ipc::Fields(control::op::kReleaseKilled), kAnswer));
+  SBX_TRY(ask(ipc::Fields(control::op::kReleaseKilled)));
   return {};
 }
 
 /// The jail inside ends, its counters come out, and everything that was written is with the bridge.
 Result<backend::FinalState> VmSandbox::end_inside() {
-  if (link_.is_stopped()) {
-    SBX_TRY(machine_->cont());
-    link_.set_stopped(false);
-  }
-  SBX_ASSIGN(const ipc::Fields answer, control_->call(ipc::Fields(control::op::kFinish), kEnd));
+  SBX_TRY(let_processors_go());
+  SBX_ASSIGN(const ipc::Fields answer,
+             call(ipc::Fields(control::op::kFinish), is_hung_ ? kHungEnd : kEnd));
   SBX_ASSIGN(backend::FinalState state, control::decode_final(answer));
   has_ended_inside_ = true;
   return state;

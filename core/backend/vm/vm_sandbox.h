@@ -6,6 +6,7 @@
 // stand, a question lets them go on for as long as it takes; the programs stay frozen.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,10 +34,13 @@ class BridgeLink final : public backend::AgentLink {
   /// The processors stand: the next message lets them go on first.
   void set_stopped(bool is_stopped) { is_stopped_ = is_stopped; }
   bool is_stopped() const { return is_stopped_; }
+  /// Asked before what somebody would wait for without end: programs and copies.
+  void set_check(std::function<Status()> check) { check_ = std::move(check); }
 
  private:
   ipc::Channel channel_;
   Machine& machine_;
+  std::function<Status()> check_;
   bool is_stopped_ = false;
 };
 
@@ -67,8 +71,14 @@ class VmSandbox final : public backend::Sandbox {
   Result<UniqueFd> fetch_work() override;
 
  private:
+  Result<ipc::Fields> call(ipc::Fields request, Millis deadline) const;
+  Millis answer_time() const;
+  Status check_answers() const;
   /// One question; the processors go on for it.
-  Result<ipc::Fields> ask(ipc::Fields request, Millis deadline) const;
+  Result<ipc::Fields> ask(ipc::Fields request) const;
+  Status stop_processors() const;
+  Status let_processors_go() const;
+  Status set_clock();
   Result<backend::FinalState> end_inside();
 
   LiveDir dir_;
@@ -79,6 +89,8 @@ class VmSandbox final : public backend::Sandbox {
   mutable BridgeLink link_;
   UniqueFd data_;
   std::optional<backend::FinalState> final_;
+  mutable bool is_hung_ = false;  // it did not answer the last question
+  mutable bool is_clock_behind_ = false;
   bool has_ended_inside_ = false;  // in order: /work can still be fetched
 };
 
