@@ -75,7 +75,7 @@ Result<backend::User> user_of(const session::Store& store,
   const auto now = store.look(name);
   if (!now.ok() || !now.value().record.image.has_value()) return parse_user(text);
   std::vector<std::string> layers = now.value().record.lowers;
-  layers.push_back(now.value().record.upper);
+  if (!now.value().record.upper.empty()) layers.push_back(now.value().record.upper);
   auto found = image::find_user(store.layers(), layers, text);
   if (!found.ok()) {
     return std::move(found).error().with_code(Errc::kUsage).prefixed("-u/--user");

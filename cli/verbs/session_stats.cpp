@@ -44,7 +44,7 @@ struct Sample {
   bool is_alive = false;
   std::int64_t at_ns = 0;  // CLOCK_MONOTONIC
   backend::LiveUsage usage;
-  std::optional<workspace::DiskUse> disk;
+  std::optional<session::FilesUse> disk;
   std::string disk_problem;
 };
 
@@ -91,7 +91,9 @@ std::string as_text(const Sample& now, const Sample* before) {
   }
   if (now.disk.has_value()) {
     line("files",
-         text::cat(bytes_text(now.disk->bytes.v), " on the disk, ", now.disk->files, " files"));
+         text::cat(bytes_text(now.disk->bytes.v),
+                   " on the disk",
+                   now.disk->files.has_value() ? text::cat(", ", *now.disk->files, " files") : ""));
   } else {
     line("files", text::cat("unknown: ", text::escape(now.disk_problem)));
   }
@@ -193,7 +195,7 @@ class Sampler {
 
   const session::Store& store_;
   std::string name_;
-  std::optional<workspace::DiskUse> disk_;
+  std::optional<session::FilesUse> disk_;
   std::string disk_problem_;
   std::int64_t disk_again_at_ = 0;
 };

@@ -10,6 +10,7 @@
 #include "core/base/text.h"
 #include "core/profile/saved.h"
 #include "core/session/client.h"
+#include "core/session/disk.h"
 #include "core/session/event_log.h"
 #include "core/session/layers.h"
 #include "core/workspace/beneath.h"
@@ -105,32 +106,85 @@ Result<Checkpoint> copy(const Store& store, const Record& record) {
   return made;
 }
 
-Result<std::vector<std::string>> layers_at(const Store& store,
-                                           const Lease& lease,
-                                           const std::optional<std::string>& from) {
+/// A virtual machine writes to its disk as long as it lives.
+Status check_ended(const Lease& lease) {
+  SBX_ASSIGN(const std::optional<Life> life, look_at_life(lease.dir()));
+  if (!life.has_value()) {
+    clear_crash(lease.dir());
+    return {};
+  }
+  return Error(Errc::kUnsupported,
+               text::cat("session ",
+                         lease.name(),
+                         " runs in a virtual machine: its disk can be kept only while it is "
+                         "stopped"))
+      .with_hint(text::cat("sbx session stop ", lease.name(), ", then the same again"));
+}
+
+/// The present state of a stopped session with a disk.
+Result<Checkpoint> copy_present_disk(const Lease& lease, const Record& record) {
+  SBX_TRY(check_ended(lease));
+  Checkpoint made;
+  made.created_ns = realtime_ns();
+  SBX_ASSIGN(DiskCopy copied, copy_disk(lease.dir(), record.disk->file, lease.dir()));
+  made.disk = std::move(copied.file);
+  made.way = copied.reflinked ? text::cat(kCopied, ", blocks shared") : std::string(kCopied);
+  return made;
+}
+
+/// A state that new sessions are made of: layers, or a disk in the session's directory.
+Result<Checkpoint> state_at(const Store& store,
+                            const Lease& lease,
+                            const std::optional<std::string>& from) {
   SBX_ASSIGN(Record record, lease.read());
   if (from.has_value()) {
     const Checkpoint* const checkpoint = record.find_checkpoint(*from);
     if (checkpoint == nullptr) return no_checkpoint(record, *from);
-    return checkpoint->layers;
+    return *checkpoint;
+  }
+  if (record.disk.has_value()) {
+    SBX_TRY(check_ended(lease));
+    Checkpoint present;
+    present.disk = record.disk->file;
+    return present;
   }
   SBX_ASSIGN(Checkpoint made, capture(store, lease, record));
   SBX_TRY(lease.write(record));
-  return std::move(made.layers);
+  return made;
+}
+
+/// Goes back to the disk of `wanted`; what was there is the disk of the state that is kept.
+Result<Checkpoint> exchange_disks(const Lease& lease, const Checkpoint& wanted, Record& record) {
+  SBX_ASSIGN(DiskCopy copied, copy_disk(lease.dir(), wanted.disk, lease.dir()));
+  Checkpoint kept;
+  kept.created_ns = realtime_ns();
+  kept.way = "set aside";
+  kept.disk = std::exchange(record.disk->file, std::move(copied.file));
+  return kept;
 }
 
 Result<Record> fork_one(const Store& store,
-                        const Record& source,
+                        const Lease& source_lease,
                         const std::string& name,
-                        const std::vector<std::string>& layers) {
+                        const Checkpoint& state) {
+  SBX_ASSIGN(const Record source, source_lease.read());
   constexpr std::size_t kIdLength = 10;
   Record record = source;
   record.name = name;
   record.id = fs::random_name(kIdLength);
   record.created_ns = realtime_ns();
-  record.lowers = layers;
   record.checkpoints.clear();
   record.forked_from = source.name;
+  if (record.disk.has_value()) {
+    SBX_ASSIGN(const Lease lease, store.create(record, [&](int dir, Record& made) -> Status {
+      SBX_ASSIGN(DiskCopy copied, copy_disk(source_lease.dir(), state.disk, dir));
+      made.disk->file = std::move(copied.file);
+      return {};
+    }));
+    note(lease, EventKind::kForked, {{"from", source.name}});
+    return lease.read();
+  }
+  record.lowers = state.layers;
   SBX_ASSIGN(record.upper, new_layer(store));
   auto lease = store.create(record);
   if (!lease.ok()) {
@@ -144,6 +198,7 @@ Result<Record> fork_one(const Store& store,
 }  // namespace
 
 Result<Checkpoint> capture(const Store& store, const Lease& lease, Record& record) {
+  if (record.disk.has_value()) return copy_present_disk(lease, record);
   SBX_ASSIGN(const std::optional<Life> life, look_at_life(lease.dir()));
   if (life.has_value()) return copy(store, record);
   reach_files_of(record);
@@ -178,6 +233,7 @@ Status remove_checkpoint(const Store& store, const std::string& session, const s
     if (record.find_checkpoint(tag) == nullptr) return no_checkpoint(record, tag);
     std::erase_if(record.checkpoints, [&tag](const Checkpoint& each) { return each.tag == tag; });
     SBX_TRY(lease.write(record));
+    sweep_disks(lease.dir(), record);
   }
   sweep_layers(store);
   return {};
@@ -194,14 +250,18 @@ Result<Restored> restore(const Store& store,
     SBX_ASSIGN(Record record, lease.read());
     const Checkpoint* const wanted = record.find_checkpoint(tag);
     if (wanted == nullptr) return no_checkpoint(record, tag);
-    const std::vector<std::string> layers = wanted->layers;
+    const Checkpoint state = *wanted;
     SBX_ASSIGN(restored.was_alive, stop_locked(store, lease, kGrace));
     SBX_ASSIGN(const workspace::LayersLock held, hold_layers(store));
-    SBX_ASSIGN(restored.kept, stack(store, record));
+    if (record.disk.has_value()) {
+      SBX_ASSIGN(restored.kept, exchange_disks(lease, state, record));
+    } else {
+      SBX_ASSIGN(restored.kept, stack(store, record));
+      record.lowers = state.layers;
+    }
     restored.kept.is_automatic = true;
     restored.kept.tag = free_tag(record, "auto");
     record.checkpoints.push_back(restored.kept);
-    record.lowers = layers;
     SBX_TRY(lease.write(record));
     note(lease, EventKind::kRestored, {{"tag", tag}, {"kept", restored.kept.tag}});
   }
@@ -220,11 +280,10 @@ Result<std::vector<Record>> fork(const Store& store,
   }
   SBX_ASSIGN(const Lease lease, store.lock(session));
   SBX_ASSIGN(const workspace::LayersLock held, hold_layers(store));
-  SBX_ASSIGN(const std::vector<std::string> layers, layers_at(store, lease, from));
-  SBX_ASSIGN(const Record source, lease.read());
+  SBX_ASSIGN(const Checkpoint state, state_at(store, lease, from));
   std::vector<Record> made;
   for (const std::string& name : names) {
-    auto record = fork_one(store, source, name, layers);
+    auto record = fork_one(store, lease, name, state);
     if (record.ok()) {
       made.push_back(std::move(record).value());
       continue;
@@ -232,7 +291,7 @@ Result<std::vector<Record>> fork(const Store& store,
     for (const Record& each : made) {
       if (auto other = store.lock(each.name); other.ok()) {
         (void)store.remove(std::move(other).value());
-        drop_new_layer(store, each.upper);
+        if (!each.upper.empty()) drop_new_layer(store, each.upper);
       }
     }
     return std::move(record).error();

@@ -8,6 +8,8 @@
 //  3. A layer is named by the records of all sessions that need it, so forks share what is below
 //     them, and a layer goes when the last record has stopped naming it.
 //  4. A chain that grows too long is squashed into one layer by hard links.
+//  5. A session with a disk (record.h) has no layers: the disk is copied while nobody is alive in
+//     it; to go back is to copy the disk of the checkpoint, the one that was there is set aside.
 // Memory and processes are not part of a checkpoint of a jail.
 #pragma once
 

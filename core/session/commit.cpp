@@ -127,6 +127,7 @@ Result<Committed> commit(const Store& store,
   SBX_ASSIGN(const confine::StorageIds owners, confine::storage_ids());
   SBX_ASSIGN(const Lease lease, store.lock(session));
   SBX_ASSIGN(const Record record, lease.read());
+  SBX_TRY(check_layers(record));
   if (!record.image.has_value()) {
     return Error(Errc::kUnsupported,
                  text::cat("session ", session, " has the host's own programs, which are no image"))

@@ -280,16 +280,33 @@ void Daemon::look_if_all_ended() {
   look_again_ = loop_.add_timer(kAgain, [this] { look_if_all_ended(); });
 }
 
+std::string Daemon::disk_path() const {
+  return text::cat(request_.state_dir,
+                   "/sessions/",
+                   request_.record.name,
+                   "/",
+                   request_.record.disk.value_or(Disk()).file);
+}
+
+/// What the session wrote survives a power failure from here on.
+void Daemon::flush_files() const {
+  if (request_.record.disk.has_value()) {
+    const auto disk = sys::open(disk_path(), O_RDONLY | O_NOFOLLOW);
+    if (disk.ok()) (void)sys::fsync(disk.value().get());
+    return;
+  }
+  const std::string upper = text::cat(request_.state_dir, "/layers/", request_.record.upper);
+  const auto layer = sys::open(upper, O_RDONLY | O_DIRECTORY);
+  if (layer.ok()) (void)::syncfs(layer.value().get());
+}
+
 void Daemon::finish_stop() {
   if (is_over_) return;
   is_over_ = true;
   look_again_.remove();
   accept_watch_.remove();
   (void)supervisor_->shutdown();
-  const std::string upper = text::cat(request_.state_dir, "/layers/", request_.record.upper);
-  if (const auto layer = sys::open(upper, O_RDONLY | O_DIRECTORY); layer.ok()) {
-    (void)::syncfs(layer.value().get());
-  }
+  flush_files();
   (void)write_run_file(RunState::kStopped, stop_reason_);
   if (!broken_.has_value()) set_state(LifeState::kEnded);
   note(broken_.has_value() ? EventKind::kCrashed : EventKind::kStopped, {{"reason", stop_reason_}});

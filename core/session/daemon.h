@@ -107,6 +107,8 @@ class Daemon {
   Status wait_until_ready();
   Status write_run_file(RunState state, const std::string& reason);
   void set_state(LifeState state);
+  std::string disk_path() const;
+  void flush_files() const;
   void on_accept();
   void ended(std::uint32_t id);
   void broken(const Error& error);

@@ -18,6 +18,7 @@
 #include "core/host/paths.h"
 #include "core/run/python_hook.h"
 #include "core/session/daemon.h"
+#include "core/session/layers.h"
 #include "core/session/peer.h"
 #include "core/session/root_image.h"
 
@@ -141,7 +142,7 @@ Status Daemon::listen() {
 }
 
 Status Daemon::launch() {
-  SBX_ASSIGN(const backend::Choice choice, backend::choose(request_.profile, request_.state_dir));
+  SBX_ASSIGN(const backend::Backend* const backend, backend_of(request_.record));
   backend::LaunchRequest launch;
   launch.profile = &request_.profile;
   SBX_ASSIGN(launch.id, confine::cgroup_id());
@@ -149,16 +150,20 @@ Status Daemon::launch() {
   launch.files.push_back({std::string(run::kPythonHookPath), std::string(run::python_hook())});
   launch.is_lasting = true;
   const std::string layers = request_.state_dir + "/layers/";
-  backend::WritableRoot root;
-  for (const std::string& id : request_.record.lowers) {
-    root.lowers.push_back(layers + id);
+  if (request_.record.disk.has_value()) {
+    launch.disk = backend::StateDisk{disk_path(), request_.record.disk->size};
+  } else {
+    backend::WritableRoot root;
+    for (const std::string& id : request_.record.lowers) {
+      root.lowers.push_back(layers + id);
+    }
+    root.upper = layers + request_.record.upper;
+    launch.root = std::move(root);
   }
-  root.upper = layers + request_.record.upper;
-  launch.root = std::move(root);
   if (request_.record.image.has_value()) {
     SBX_ASSIGN(launch.image, image_root_of(request_.record, layers));
   }
-  SBX_ASSIGN(const std::unique_ptr<backend::Plan> plan, choice.backend->plan(launch));
+  SBX_ASSIGN(const std::unique_ptr<backend::Plan> plan, backend->plan(launch));
   warnings_ = plan->warnings();
   SBX_ASSIGN(std::unique_ptr<backend::Sandbox> sandbox, plan->launch(nullptr));
   const auto init = confine::pid_of(sandbox->exit_fd());

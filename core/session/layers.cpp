@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/backend/backend.h"
+#include "core/base/text.h"
 #include "core/confine/idmap.h"
 #include "core/confine/storage_ids.h"
 #include "core/host/facts.h"
@@ -51,8 +52,33 @@ Result<std::set<std::string>> layers_in_use(const Store& store) {
   return all;
 }
 
+Status check_layers(const Record& record) {
+  if (!record.disk.has_value()) return {};
+  return Error(Errc::kUnsupported,
+               text::cat("session ",
+                         record.name,
+                         " has its files on the disk of a virtual machine, which the host does not "
+                         "read: not available for it yet"))
+      .with_hint(text::cat("sbx session cp ",
+                           record.name,
+                           ":/work/. DIR copies files out (and starts the session if it is "
+                           "stopped)"));
+}
+
+Result<const backend::Backend*> backend_of(const Record& record) {
+  const backend::Backend* const found = backend::find_backend(record.isolation);
+  if (found != nullptr) return found;
+  return Error(Errc::kUnsupported,
+               text::cat("session ",
+                         record.name,
+                         " has isolation \"",
+                         text::escape(record.isolation),
+                         "\", which this sbx does not know"));
+}
+
 Status refresh_base(const Store& store, const profile::Profile& profile, Record& record) {
-  SBX_ASSIGN(const backend::Choice choice, backend::choose(profile, store.state_dir()));
+  if (record.disk.has_value()) return {};
+  SBX_ASSIGN(const backend::Backend* const backend, backend_of(record));
   backend::LaunchRequest request;
   request.profile = &profile;
   request.state_dir = store.state_dir();
@@ -60,7 +86,7 @@ Status refresh_base(const Store& store, const profile::Profile& profile, Record&
     SBX_ASSIGN(request.image, image_root_of(record, store.layers_dir() + "/"));
   }
   request.files.push_back({std::string(run::kPythonHookPath), std::string(run::python_hook())});
-  SBX_ASSIGN(std::string base, choice.backend->base_layer(request, store.layers_dir()));
+  SBX_ASSIGN(std::string base, backend->base_layer(request, store.layers_dir()));
   const std::size_t at = base_index(record.lowers);
   if (at == record.lowers.size()) {
     record.lowers.push_back(std::move(base));

@@ -23,6 +23,7 @@
 #include "core/profile/saved.h"
 #include "core/session/client.h"
 #include "core/session/daemon.h"
+#include "core/session/disk.h"
 #include "core/session/layers.h"
 #include "core/session/root_image.h"
 
@@ -34,7 +35,11 @@ constexpr Millis kEndPatience{10'000};
 constexpr Millis kShortPatience{1500};
 /// What a supervisor gets, beyond the grace of its programs, to end a session.
 constexpr Millis kStopPatience{5000};
+/// The same of one that writes what a guest has not written yet.
+constexpr Millis kDiskStopPatience{60'000};
 constexpr std::size_t kIdLength = 10;
+/// Sparse: it takes what is written.
+constexpr Bytes kDiskWithoutLimit{std::uint64_t{16} << 30U};
 
 std::string made_up_name() {
   constexpr std::size_t kLength = 8;
@@ -44,6 +49,14 @@ std::string made_up_name() {
 Error runs_already(const std::string& session) {
   return Error(Errc::kExists, text::cat("session ", session, " exists and runs already"))
       .with_hint(text::cat("sbx session exec ", session, " -- CMD, or take another name"));
+}
+
+/// What fits into the smallest disk is less than it says: a file system needs some of it.
+Bytes disk_size(const profile::Profile& profile) {
+  constexpr std::uint64_t kMiB = std::uint64_t{1} << 20U;
+  constexpr std::uint64_t kLeast = 64 * kMiB;
+  const std::uint64_t wanted = profile.limits.disk.value_or(kDiskWithoutLimit).v;
+  return Bytes{(std::max(wanted, kLeast) + kMiB - 1) / kMiB * kMiB};
 }
 
 /// `profile` takes over what its image says.
@@ -64,6 +77,10 @@ Result<Record> new_record(const Store& store, const NewSession& wanted, profile:
   for (const auto& [key, value] : wanted.labels) {
     std::erase_if(record.labels, [&key = key](const auto& each) { return each.first == key; });
     record.labels.emplace_back(key, value);
+  }
+  if (choice.backend->keeps_disk) {
+    record.disk = Disk{"disk", disk_size(profile)};
+    return record;
   }
   SBX_TRY(refresh_base(store, profile, record));
   SBX_ASSIGN(record.upper, new_layer(store));
@@ -98,6 +115,7 @@ Status launch_locked(const Store& store,
   clear_crash(lease.dir());
   SBX_TRY(check_packages(store, profile));
   SBX_ASSIGN(Record record, lease.read());
+  sweep_disks(lease.dir(), record);
   {
     SBX_ASSIGN(const workspace::LayersLock held, hold_layers(store));
     const std::vector<std::string> before = record.lowers;
@@ -136,7 +154,9 @@ bool ask_to_stop(const Store& store, const Record& record, Millis grace) {
   fields.set("grace_ms", grace.v);
   if (!client.value().send(std::move(fields)).ok()) return false;
   // Whoever wants no grace is about to remove it all: not much is waited for.
-  const Millis patience = grace.v == 0 ? kShortPatience : kStopPatience;
+  const Millis patience = grace.v == 0              ? kShortPatience
+                          : record.disk.has_value() ? kDiskStopPatience
+                                                    : kStopPatience;
   const auto closed = client.value().wait_for_close({grace.v + patience.v});
   return closed.ok() && closed.value();
 }
@@ -194,7 +214,7 @@ Result<Record> start_new(const Store& store, const NewSession& wanted, const War
   SBX_ASSIGN(const Record record, new_record(store, wanted, profile));
   auto lease = store.create(record);
   if (!lease.ok()) {
-    drop_new_layer(store, record.upper);
+    if (!record.upper.empty()) drop_new_layer(store, record.upper);
     return std::move(lease).error();
   }
   if (auto events = EventLog::open(lease.value().dir()); events.ok()) {
@@ -204,7 +224,7 @@ Result<Record> start_new(const Store& store, const NewSession& wanted, const War
   if (!launched.ok()) {
     (void)wait_for_end(lease.value().dir(), kEndPatience);
     (void)store.remove(std::move(lease).value());
-    drop_new_layer(store, record.upper);
+    if (!record.upper.empty()) drop_new_layer(store, record.upper);
     return std::move(launched).error();
   }
   for (const std::string& warning : launched.value()) {

@@ -1,6 +1,8 @@
 // Look: see look.h.
 #include "core/session/look.h"
 
+#include <fcntl.h>
+
 #include <array>
 #include <charconv>
 #include <set>
@@ -8,8 +10,10 @@
 #include <string_view>
 #include <utility>
 
+#include "core/base/sys.h"
 #include "core/base/text.h"
 #include "core/session/peer.h"
+#include "core/workspace/layer_store.h"
 
 namespace sbx::session {
 
@@ -84,6 +88,25 @@ std::optional<std::uint64_t> get(const Fields& fields, std::string_view key) {
   return static_cast<std::uint64_t>(fields.number(key));
 }
 
+/// Blocks of the disk of a virtual machine.
+Result<FilesUse> disk_file_use(const Store& store, const Record& record) {
+  constexpr std::uint64_t kBlock = 512;  // of st_blocks
+  FilesUse out;
+  SBX_ASSIGN(const UniqueFd dir, store.open_dir(record.name));
+  const auto file = sys::fstatat(dir.get(), record.disk->file, AT_SYMLINK_NOFOLLOW);
+  if (!file.ok() && file.error().code() == Errc::kNotFound) return out;
+  if (!file.ok()) return file.error();
+  out.bytes.v = static_cast<std::uint64_t>(file.value().st_blocks) * kBlock;
+  return out;
+}
+
+/// A virtual machine may hang, which its supervisor does not end by itself.
+Fields unknown_fields(Peer& peer, const Error& error) {
+  if (error.code() != Errc::kTimeout) return error_fields(error);
+  return error_fields(
+      Error(error).with_hint(text::cat("sbx session stop ", peer.daemon().record().name)));
+}
+
 }  // namespace
 
 Fields processes_frame(std::span<const backend::ProcessInfo> processes) {
@@ -135,12 +158,12 @@ backend::LiveUsage parse_usage(const Fields& fields) {
 
 void tell_processes(Peer& peer, Frame& /*frame*/) {
   const auto all = peer.daemon().supervisor().processes();
-  peer.answer(all.ok() ? processes_frame(all.value()) : error_fields(all.error()));
+  peer.answer(all.ok() ? processes_frame(all.value()) : unknown_fields(peer, all.error()));
 }
 
 void tell_usage(Peer& peer, Frame& /*frame*/) {
   const auto usage = peer.daemon().supervisor().usage();
-  peer.answer(usage.ok() ? usage_frame(usage.value()) : error_fields(usage.error()));
+  peer.answer(usage.ok() ? usage_frame(usage.value()) : unknown_fields(peer, usage.error()));
 }
 
 Result<std::vector<backend::ProcessInfo>> ask_processes(Client& client) {
@@ -153,18 +176,21 @@ Result<backend::LiveUsage> ask_usage(Client& client) {
   return parse_usage(answer.fields);
 }
 
-Result<workspace::DiskUse> disk_use(const Store& store, const Record& record) {
+Result<FilesUse> disk_use(const Store& store, const Record& record) {
+  if (record.disk.has_value()) return disk_file_use(store, record);
+  if (record.disk.has_value()) return disk_file_use(store, record);
   const std::size_t own = base_index(record.lowers) + 1;  // image and base others share
   std::set<std::string> ids;
   for (std::size_t i = own; i < record.lowers.size(); ++i) {
     ids.insert(record.lowers[i]);
   }
   if (!record.upper.empty()) ids.insert(record.upper);
-  workspace::DiskUse out;
+  FilesUse out;
+  out.files = 0;
   for (const std::string& id : ids) {
     SBX_ASSIGN(const workspace::DiskUse one, workspace::disk_use(store.layers(), id));
     out.bytes.v += one.bytes.v;
-    out.files += one.files;
+    *out.files += one.files;
   }
   return out;
 }

@@ -2,15 +2,17 @@
 // of the control socket (wire.h); and what the session's files take on the disk.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "core/backend/backend.h"
 #include "core/base/result.h"
+#include "core/base/units.h"
 #include "core/session/client.h"
 #include "core/session/store.h"
 #include "core/session/wire.h"
-#include "core/workspace/layer_store.h"
 
 namespace sbx::session {
 
@@ -31,8 +33,12 @@ void tell_usage(Peer& peer, Frame& frame);
 Result<std::vector<backend::ProcessInfo>> ask_processes(Client& client);
 Result<backend::LiveUsage> ask_usage(Client& client);
 
+struct FilesUse {
+  Bytes bytes;                         ///< allocated blocks
+  std::optional<std::uint64_t> files;  ///< nullopt: nobody on the host can count them
+};
 /// What the session's own layers take: all but the base, without those that only its checkpoints
-/// name. Works in every state; blocks for a walk over all files.
-Result<workspace::DiskUse> disk_use(const Store& store, const Record& record);
+/// name; or its disk. Works in every state; blocks for a walk over all files.
+Result<FilesUse> disk_use(const Store& store, const Record& record);
 
 }  // namespace sbx::session

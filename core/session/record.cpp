@@ -31,12 +31,21 @@ bool is_name(std::string_view name, std::string_view also) {
 }
 
 Json checkpoint_json(const Checkpoint& checkpoint) {
-  return {{"tag", checkpoint.tag},
-          {"created_ns", checkpoint.created_ns},
-          {"layers", checkpoint.layers},
-          {"automatic", checkpoint.is_automatic},
-          {"way", checkpoint.way},
-          {"pause_ns", checkpoint.pause_ns}};
+  Json json{{"tag", checkpoint.tag},
+            {"created_ns", checkpoint.created_ns},
+            {"layers", checkpoint.layers},
+            {"automatic", checkpoint.is_automatic},
+            {"way", checkpoint.way},
+            {"pause_ns", checkpoint.pause_ns}};
+  if (!checkpoint.disk.empty()) json["disk"] = checkpoint.disk;
+  return json;
+}
+
+/// The name of a disk's file, which is opened in the session's directory.
+bool read_disk_file(const Json& value, std::string& into) {
+  if (!value.is_string()) return false;
+  into = value.get<std::string>();
+  return is_disk_file(into);
 }
 
 /// A list of texts; nullopt for anything else.
@@ -61,7 +70,18 @@ bool read_checkpoint(const Json& json, Checkpoint& into) {
   const auto layers = texts_of(reader.find("layers"));
   if (!reader.ok() || !layers.has_value()) return false;
   into.layers = *layers;
-  return true;
+  const Json* disk = reader.find("disk");
+  return disk == nullptr || read_disk_file(*disk, into.disk);
+}
+
+bool read_disk(const Json& json, Disk& into) {
+  if (!json.is_object()) return false;
+  FieldReader reader(json);
+  const Json* file = reader.find("file");
+  const Json* bytes = reader.find("bytes");
+  if (file == nullptr || bytes == nullptr || !bytes->is_number_unsigned()) return false;
+  into.size = Bytes{bytes->get<std::uint64_t>()};
+  return into.size.v > 0 && read_disk_file(*file, into.file);
 }
 
 /// An id: what fits into 32 bits, but for the one that means none (chown(2)).
@@ -134,7 +154,8 @@ std::string to_json(const Record& record) {
   for (const Checkpoint& checkpoint : record.checkpoints) {
     checkpoints.push_back(checkpoint_json(checkpoint));
   }
-  Json json{{"format", record.image.has_value() ? kRecordFormat : 1},
+  const bool is_plain = !record.image.has_value() && !record.disk.has_value();
+  Json json{{"format", is_plain ? 1 : kRecordFormat},
             {"name", record.name},
             {"id", record.id},
             {"created_ns", record.created_ns},
@@ -153,6 +174,9 @@ std::string to_json(const Record& record) {
                      {"gid", record.image->gid},
                      {"groups", record.image->groups},
                      {"home", record.image->home}};
+  }
+  if (record.disk.has_value()) {
+    json["disk"] = {{"file", record.disk->file}, {"bytes", record.disk->size.v}};
   }
   return dump_line(json) + "\n";
 }
@@ -188,8 +212,15 @@ Result<Record> parse_record(std::string_view text) {
   if (const Json* image = reader.find("image"); image != nullptr) {
     is_whole = read_image(*image, record.image.emplace()) && is_whole;
   }
+  if (const Json* disk = reader.find("disk"); disk != nullptr) {
+    is_whole = read_disk(*disk, record.disk.emplace()) && is_whole;
+  }
   if (!is_whole) return Error(Errc::kProtocol, "the record lacks a part");
   return record;
+}
+
+bool is_disk_file(std::string_view name) {
+  return name.starts_with("disk") && is_name(name, "._-");
 }
 
 std::size_t base_index(const std::vector<std::string>& layers) {

@@ -12,10 +12,12 @@
 #include <vector>
 
 #include "core/base/result.h"
+#include "core/base/units.h"
 
 namespace sbx::session {
 
-/// Of a record whose session is made of an image; all else is still written as format 1.
+/// Of a record whose session is made of an image, or keeps its files on a disk; all else is still
+/// written as format 1.
 inline constexpr int kRecordFormat = 2;
 
 /// A state that can be gone back to. Its layers are frozen.
@@ -26,6 +28,7 @@ struct Checkpoint {
   bool is_automatic = false;        ///< made by restore, to keep what was there
   std::string way;                  ///< "stacked" or "copied"
   std::int64_t pause_ns = 0;        ///< how long the session stood still for it
+  std::string disk;                 ///< instead of layers: file in the session's directory
 };
 
 /// The image that a session was made of, as it was then. The session does not need it any more.
@@ -37,13 +40,20 @@ struct RootImage {
   std::string home;                   ///< its home directory
 };
 
+/// The disk that a session's virtual machine keeps its files on. The host never reads what is in
+/// it.
+struct Disk {
+  std::string file;  ///< in the session's directory; made by the first start
+  Bytes size;        ///< as the guest sees it; the file is sparse
+};
+
 struct Record {
   std::string name;
   std::string id;               ///< [a-z0-9]{10}; of this session, whatever it is called
   std::int64_t created_ns = 0;  ///< wall time
   std::string profile;          ///< its name
   std::string saved_profile;    ///< profile::save(): everything applied
-  std::string isolation;        ///< "jail"
+  std::string isolation;        ///< name of the backend
   std::string isolation_reason;
   std::vector<std::pair<std::string, std::string>> labels;  ///< in order, keys are unique
   /// Ids of frozen layers, the lowest first: those of the image, the base ("base-..."), its own.
@@ -52,6 +62,8 @@ struct Record {
   std::vector<Checkpoint> checkpoints;  ///< the oldest first; tags are unique
   std::string forked_from;              ///< name of the session it was forked from; may be empty
   std::optional<RootImage> image;       ///< nullopt: the host's own programs
+  /// In a virtual machine: `upper` is empty then, and `lowers` are the image's alone.
+  std::optional<Disk> disk;
 
   const Checkpoint* find_checkpoint(std::string_view tag) const;
 };
@@ -78,6 +90,9 @@ struct RunFile {
 };
 std::string to_json(const RunFile& file);
 Result<RunFile> parse_run_file(std::string_view text);
+
+/// Whether `name` is that of a disk's file, whole or half-made.
+bool is_disk_file(std::string_view name);
 
 /// Name of a session: a letter or digit, then up to 63 letters, digits, '.', '_' or '-'. kUsage
 /// with the rule otherwise.

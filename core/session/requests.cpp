@@ -73,11 +73,12 @@ void tell_end(Peer& peer, const ExecRecord& record) {
   peer.answer(Fields("exit").set("record", to_json(record)));
 }
 
-/// Of a sandbox that has ended under a request: no mistake of whoever asked.
+/// Of a sandbox that has ended under a request, or hangs: no mistake of whoever asked.
 Fields broken_fields(Peer& peer, const Error& error) {
+  const std::string_view verb = error.code() == Errc::kTimeout ? "stop " : "start ";
   return error_fields(Error(error)
                           .with_code(Errc::kSystem)
-                          .with_hint(text::cat("sbx session start ", peer.daemon().record().name)));
+                          .with_hint(text::cat("sbx session ", verb, peer.daemon().record().name)));
 }
 
 void start_exec(Peer& peer, Frame& frame) {
@@ -98,13 +99,7 @@ void start_exec(Peer& peer, Frame& frame) {
   };
   const auto id = peer.daemon().exec(std::move(request).value(), on_stdin);
   early->first = false;
-  if (!id.ok()) {
-    // Nothing of it is a mistake of whoever asked.
-    return peer.answer(
-        error_fields(Error(id.error())
-                         .with_code(Errc::kSystem)
-                         .with_hint(text::cat("sbx session start ", peer.daemon().record().name))));
-  }
+  if (!id.ok()) return peer.answer(broken_fields(peer, id.error()));
   Fields fields("exec");
   fields.set("id", std::int64_t{id.value()});
   const int fds[] = {early->second.get()};

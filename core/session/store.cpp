@@ -176,7 +176,7 @@ Result<UniqueFd> Store::open_dir(const std::string& session) const {
   return opened;
 }
 
-Result<Lease> Store::create(const Record& record) const {
+Result<Lease> Store::create(const Record& record, const Fill& fill) const {
   SBX_TRY(check_name(record.name));
   constexpr std::size_t kRandom = 12;
   const fs::OwnerUmask mask;
@@ -196,7 +196,13 @@ Result<Lease> Store::create(const Record& record) const {
   if (Status made = make_dir(lease.dir(), "execs"); !made.ok()) {
     return give_up(std::move(made).error());
   }
-  if (Status written = lease.write(record); !written.ok()) {
+  Record whole = record;
+  if (fill) {
+    if (Status filled = fill(lease.dir(), whole); !filled.ok()) {
+      return give_up(std::move(filled).error());
+    }
+  }
+  if (Status written = lease.write(whole); !written.ok()) {
     return give_up(std::move(written).error());
   }
   Status claimed =

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -77,8 +78,10 @@ class Store {
   /// An open sessions/NAME; kNotFound with near names.
   Result<UniqueFd> open_dir(const std::string& session) const;
 
-  /// Claims `record.name` with `record`. kExists when it is taken.
-  Result<Lease> create(const Record& record) const;
+  /// Claims `record.name` with `record`. kExists when it is taken. `fill` adds to the directory,
+  /// and may change the record, before the name is there.
+  using Fill = std::function<Status(int dir, Record& record)>;
+  Result<Lease> create(const Record& record, const Fill& fill = {}) const;
   /// Takes the session's lock; waits up to `patience` for another command (kTimeout with who).
   Result<Lease> lock(const std::string& session, Millis patience = Millis{60'000}) const;
 

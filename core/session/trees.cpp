@@ -9,6 +9,7 @@
 #include "core/base/fs.h"
 #include "core/base/text.h"
 #include "core/profile/saved.h"
+#include "core/session/layers.h"
 #include "core/workspace/layer_copy.h"
 #include "core/workspace/layer_store.h"
 
@@ -169,6 +170,7 @@ class Opener {
 Result<SessionTrees> open_trees(const Store& store,
                                 const Record& record,
                                 const std::string& since) {
+  SBX_TRY(check_layers(record));
   SBX_ASSIGN(const UniqueFd layers, fs::open_dir(store.layers_dir()));
   SBX_ASSIGN(Stack before, stack_before(layers.get(), record, since));
   std::vector<std::string> ids = record.lowers;
