@@ -13,7 +13,15 @@ Sessions::Sessions(std::string below) : state_dir_(dir_.at(below)) {
   run({.argv = {"/bin/mkdir", "-p", "-m", "700", state_dir_}, .as = &subject()});
 }
 
+Sessions::Sessions(In in) : state_dir_(std::move(in.state_dir)) {
+  clear();
+}
+
 Sessions::~Sessions() {
+  clear();
+}
+
+void Sessions::clear() const {
   for (const std::string& name : names_in(state_dir_ + "/sessions")) {
     call({"rm", "-f", name});
   }

@@ -16,6 +16,11 @@ class Sessions {
  public:
   /// `below`: the state directory's path below a fresh directory.
   explicit Sessions(std::string below = "state");
+  /// In a state directory that outlives the case; sessions in it are removed first.
+  struct In {
+    std::string state_dir;
+  };
+  explicit Sessions(In in);
   ~Sessions();
   Sessions(const Sessions&) = delete;
   Sessions& operator=(const Sessions&) = delete;
@@ -45,6 +50,7 @@ class Sessions {
   const WorkDir& dir() const { return dir_; }
 
  private:
+  void clear() const;
   WorkDir dir_;
   std::string state_dir_;
 };

@@ -52,7 +52,7 @@ struct Row {
   Probe probe;
 };
 
-constexpr std::array<Row, 51> kProbes{{
+constexpr std::array<Row, 52> kProbes{{
     {"root", [] { return ::geteuid() == 0; }},
     {"user", [] { return test_user().uid != 0; }},
     {"second-user", [] { return ::geteuid() == 0 && other_user().uid != 0; }},
@@ -98,6 +98,11 @@ constexpr std::array<Row, 51> kProbes{{
     {"zsh", [] { return runnable("/usr/bin/zsh"); }},
     {"mandoc", [] { return runnable("/usr/bin/mandoc"); }},
     {"qemu", [] { return runnable("/usr/bin/qemu-system-x86_64"); }},
+    {"vm",
+     [] {
+       return runnable("/usr/bin/qemu-system-x86_64") && runnable("/usr/sbin/mkfs.ext4") &&
+              exists(kernel_package_file());
+     }},
     {"kvm", [] { return ::access("/dev/kvm", R_OK | W_OK) == 0; }},
     {"apparmor", [] { return exists("/sys/kernel/security/apparmor"); }},
     {"systemd", [] { return exists("/run/systemd/system"); }},

@@ -22,8 +22,8 @@ Record example() {
   record.labels = {{"task", "42"}, {"owner", "me"}};
   record.lowers = {"base-00ff", "aaaaaaaaaa"};
   record.upper = "bbbbbbbbbb";
-  record.checkpoints = {{"c1", 5, {"base-00ff", "aaaaaaaaaa"}, false, "stacked", 0},
-                        {"auto1", 6, {"base-00ff", "cccccccccc"}, true, "copied", 77}};
+  record.checkpoints = {{"c1", 5, {"base-00ff", "aaaaaaaaaa"}, false, "stacked", 0, ""},
+                        {"auto1", 6, {"base-00ff", "cccccccccc"}, true, "copied", 77, ""}};
   record.forked_from = "other";
   return record;
 }
@@ -40,6 +40,35 @@ TEST_CASE("session record: everything that is written is read back") {
   CHECK(after.value().find_checkpoint("auto1")->is_automatic);
   CHECK(after.value().find_checkpoint("auto1")->pause_ns == 77);
   CHECK(after.value().find_checkpoint("none") == nullptr);
+}
+
+TEST_CASE(
+    "session record: a disk is read back, one outside of the session's directory is refused") {
+  Record before = example();
+  CHECK(to_json(before).find("disk") == std::string::npos);
+  before.isolation = "vm";
+  before.lowers.clear();
+  before.upper.clear();
+  before.disk = Disk{"disk-ab12", Bytes{std::uint64_t{16} << 30U}};
+  before.checkpoints = {{"c1", 5, {}, false, "copied", 0, "disk-cd34"}};
+  const auto after = parse_record(to_json(before));
+  REQUIRE(after.ok());
+  REQUIRE(after.value().disk.has_value());
+  CHECK(after.value().disk->file == "disk-ab12");
+  CHECK(after.value().disk->size.v == before.disk->size.v);
+  CHECK(after.value().checkpoints.at(0).disk == "disk-cd34");
+  CHECK(to_json(after.value()) == to_json(before));
+  CHECK(to_json(before).find("\"format\":2") != std::string::npos);
+  for (const std::string_view file : {"disk-ab12", "disk-cd34"}) {
+    for (const std::string_view other : {"", "../disk", "record.json", "disk/../x", "disk\\n"}) {
+      std::string text = to_json(before);
+      text.replace(text.find(file), file.size(), other);
+      CHECK(!parse_record(text).ok());
+    }
+  }
+  std::string empty = to_json(before);
+  empty.replace(empty.find("17179869184"), 11, "0");
+  CHECK(!parse_record(empty).ok());
 }
 
 TEST_CASE("session record: what it is made of is read back, and older versions refuse it") {
