@@ -157,7 +157,12 @@ Status mount_state(const std::string& device, bool is_kept) {
                      std::string(control::kStateDir),
                      "ext4",
                      kPlain | MS_NOATIME,
-                     is_kept ? "" : "nobarrier"));
+                     is_kept ? "commit=2" : "nobarrier"));
+  if (is_kept) {
+    // A machine ends with its supervisor, however that ends: little is to be lost then.
+    SBX_TRY(write_file("/proc/sys/vm/dirty_expire_centisecs", "100"));
+    SBX_TRY(write_file("/proc/sys/vm/dirty_writeback_centisecs", "100"));
+  }
   if (::chmod(std::string(control::kStateDir).c_str(), 0700) != 0) {
     return sys_error("close the state directory");
   }
