@@ -116,23 +116,32 @@ std::string parent_of(const std::string& path) {
   return parent.empty() ? "/" : parent;
 }
 
+/// Makes the parents of `path` only where `make` fails for want of them: there are few of those.
+template <typename Make>
+auto with_parents(const std::string& path, Make make) -> decltype(make()) {
+  auto made = make();
+  if (made.ok() || made.error().code() != Errc::kNotFound) return made;
+  SBX_TRY(fs::mkdirs(parent_of(path), 0755));
+  return make();
+}
+
 Status make_link(const control::RootLink& link) {
   SBX_TRY(check_path(link.path));
-  SBX_TRY(fs::mkdirs(parent_of(link.path), 0755));
-  return sys::symlinkat(link.target, AT_FDCWD, link.path);
+  return with_parents(link.path,
+                      [&link] { return sys::symlinkat(link.target, AT_FDCWD, link.path); });
 }
 
 Status make_file(const std::string& path, std::string_view content) {
   SBX_TRY(check_path(path));
-  SBX_TRY(fs::mkdirs(parent_of(path), 0755));
-  SBX_ASSIGN(const UniqueFd file, sys::open(path, O_WRONLY | O_CREAT, 0644));
+  SBX_ASSIGN(const UniqueFd file,
+             with_parents(path, [&path] { return sys::open(path, O_WRONLY | O_CREAT, 0644); }));
   return content.empty() ? Status() : sys::write_all(file.get(), content);
 }
 
 Status mount_bind(const control::RootBind& bind) {
   SBX_TRY(check_path(bind.path));
   if (bind.is_dir) {
-    SBX_TRY(fs::mkdirs(bind.path, 0755));
+    SBX_TRY(with_parents(bind.path, [&bind] { return make_place(bind.path, 0755); }));
   } else {
     SBX_TRY(make_file(bind.path, {}));
   }

@@ -137,34 +137,35 @@ PlainMachine::PlainMachine(const MachineOptions& options) {
   Pair control = stream_pair();
   SpawnOptions spawned;
   std::vector<std::string>& argv = spawned.argv;
-  argv = {kQemu,
-          "-nodefaults",
-          "-no-user-config",
-          "-display",
-          "none",
-          "-no-reboot",
-          "-m",
-          text::cat(options.memory_mib),
-          "-M",
-          "microvm,acpi=on,isa-serial=on",
-          "-accel",
-          "tcg,thread=single",
-          "-cpu",
-          "qemu64",
-          "-global",
-          "virtio-mmio.force-legacy=false",
-          "-kernel",
-          machine_dir() + "/vmlinux",
-          "-initrd",
-          dir_ + "/initramfs",
-          "-serial",
-          text::cat("file:", dir_, "/console"),
-          "-append",
-          text::cat("console=ttyS0 panic=-1 quiet loglevel=3 no_timer_check tsc=reliable "
-                    "tsc_early_khz=",
-                    tsc_khz()),
-          "-device",
-          "virtio-serial-device,id=vs"};
+  argv = {
+      kQemu,
+      "-nodefaults",
+      "-no-user-config",
+      "-display",
+      "none",
+      "-no-reboot",
+      "-m",
+      text::cat(options.memory_mib),
+      "-M",
+      "microvm,acpi=on,isa-serial=on",
+      "-accel",
+      "tcg,thread=single",
+      "-cpu",
+      "qemu64",
+      "-global",
+      "virtio-mmio.force-legacy=false",
+      "-kernel",
+      machine_dir() + "/vmlinux",
+      "-initrd",
+      dir_ + "/initramfs",
+      "-serial",
+      text::cat("file:", dir_, "/console"),
+      "-append",
+      text::cat("console=ttyS0 panic=-1 quiet loglevel=3 lsm=landlock no_timer_check tsc=reliable "
+                "tsc_early_khz=",
+                tsc_khz()),
+      "-device",
+      "virtio-serial-device,id=vs"};
   Pair qmp = stream_pair();
   ram_ = options.ram;
   if (!ram_.empty()) {
