@@ -12,6 +12,7 @@
 #include "cli/gc.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
+#include "core/backend/vm/garbage.h"
 #include "core/base/exit_code.h"
 #include "core/base/text.h"
 #include "core/base/units.h"
@@ -114,6 +115,24 @@ void collect_kernels(const run::GcContext& context, Gc how, std::vector<GcEntry>
   }
 }
 
+/// What killed commands left of virtual machines, and templates that nobody starts from.
+void collect_machines(const run::GcContext& context, Gc how, std::vector<GcEntry>& entries) {
+  if (context.state_dir.empty()) return;
+  for (const vm::Stale& stale : vm::stale_files(context.state_dir)) {
+    GcEntry entry;
+    entry.kind = "machine";
+    entry.leftover = {.name = text::cat(context.state_dir, "/", stale.path),
+                      .why = stale.why,
+                      .bytes = stale.bytes};
+    if (how == Gc::kRemove) {
+      const Status removed = vm::remove_stale(context.state_dir, stale);
+      entry.is_removed = removed.ok();
+      if (!removed.ok()) entry.problem = removed.error().message();
+    }
+    entries.push_back(std::move(entry));
+  }
+}
+
 std::string size_text(const std::optional<std::uint64_t>& bytes) {
   return bytes ? to_string(Bytes{*bytes}) : std::string("-");
 }
@@ -188,6 +207,7 @@ int collect_garbage(const Invocation& invocation) {
   collect_sessions(context, how, entries);
   collect_packages(context, how, entries);
   collect_kernels(context, how, entries);
+  collect_machines(context, how, entries);
   const bool json = invocation.has("json");
   if (!json && !problem.empty()) {
     print_warning(text::cat("files of the state directory were left out: ", problem));

@@ -101,6 +101,8 @@ std::vector<std::string> environment_of(const Identity& who) {
   const char* const isolation = std::getenv("SBX_TEST_ISOLATION");  // NOLINT(concurrency-mt-unsafe)
   if (isolation != nullptr && *isolation != '\0') {
     all.insert(all.end(), {std::string("SBX_ISOLATION=") + isolation, "SBX_ACCEL=tcg"});
+    const char* const state = std::getenv("SBX_TEST_STATE");  // NOLINT(concurrency-mt-unsafe)
+    if (state != nullptr) all.push_back(std::string("SBX_STATE_DIR=") + state);
   }
   return all;
 }

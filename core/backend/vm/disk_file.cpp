@@ -1,7 +1,6 @@
 // Disk file: see disk_file.h.
 #include "core/backend/vm/disk_file.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -25,7 +24,6 @@ namespace {
 constexpr mode_t kOwnDir = 0700;
 constexpr mode_t kOwnFile = 0600;
 constexpr std::size_t kNameLength = 8;
-constexpr std::uint64_t kBlock = 512;  // of st_blocks
 
 std::string place(const std::string& state_dir) {
   return state_dir + "/vm/disks";
@@ -101,26 +99,6 @@ Status make_disk(const std::string& state_dir, const std::string& path, Bytes si
   SBX_TRY(sys::renameat(AT_FDCWD, partial, AT_FDCWD, path));
   undo.cancel();
   return {};
-}
-
-std::uint64_t sweep_disks(const std::string& state_dir, bool is_dry) {
-  const auto dir = fs::open_dir(place(state_dir));
-  if (!dir.ok()) return 0;
-  std::uint64_t bytes = 0;
-  auto copy = sys::openat(dir.value().get(), ".", O_RDONLY | O_DIRECTORY);
-  DIR* const list = copy.ok() ? ::fdopendir(copy.value().get()) : nullptr;
-  if (list == nullptr) return 0;
-  (void)copy.value().release();
-  while (const dirent* entry = ::readdir(list)) {  // NOLINT(concurrency-mt-unsafe): one thread
-    const std::string name(static_cast<const char*>(entry->d_name));
-    if (name == "." || name == "..") continue;
-    const auto info = sys::fstatat(dir.value().get(), name, AT_SYMLINK_NOFOLLOW);
-    if (!info.ok()) continue;
-    bytes += static_cast<std::uint64_t>(info.value().st_blocks) * kBlock;
-    if (!is_dry) (void)sys::unlinkat(dir.value().get(), name);
-  }
-  (void)::closedir(list);
-  return bytes;
 }
 
 }  // namespace sbx::vm

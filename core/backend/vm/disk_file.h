@@ -26,7 +26,4 @@ Result<UniqueFd> fresh_disk(const std::string& state_dir, Bytes size, DiskKind k
 /// Nothing to do when it is there.
 Status make_disk(const std::string& state_dir, const std::string& path, Bytes size);
 
-/// The pristine ones that are copied; removed, they are made again. The bytes on the disk.
-std::uint64_t sweep_disks(const std::string& state_dir, bool is_dry);
-
 }  // namespace sbx::vm

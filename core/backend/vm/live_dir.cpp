@@ -75,21 +75,26 @@ LiveDir::~LiveDir() {
   (void)sys::unlinkat(parent_.get(), text::cat(name_, kLockEnd));
 }
 
-std::size_t sweep_live_dirs(const std::string& state_dir, bool is_dry) {
+std::vector<std::string> stale_live_dirs(const std::string& state_dir) {
+  std::vector<std::string> stale;
   const auto parent = fs::open_dir(place(state_dir));
-  if (!parent.ok()) return 0;
-  std::size_t count = 0;
+  if (!parent.ok()) return stale;
   for (const std::string& name : lock_names(parent.value().get())) {
     const auto lock = sys::openat(parent.value().get(), name, O_RDWR | O_NOFOLLOW);
     if (!lock.ok() || !try_lock(lock.value().get())) continue;
-    if (!is_same_file(parent.value().get(), name, lock.value().get())) continue;
-    ++count;
-    if (is_dry) continue;
-    const std::string dir = name.substr(0, name.size() - kLockEnd.size());
-    (void)fs::remove_tree(parent.value().get(), dir);
-    (void)sys::unlinkat(parent.value().get(), name);
+    stale.push_back(name.substr(0, name.size() - kLockEnd.size()));
   }
-  return count;
+  return stale;
+}
+
+Status remove_live_dir(const std::string& state_dir, const std::string& id) {
+  SBX_ASSIGN(const UniqueFd parent, fs::open_dir(place(state_dir)));
+  const std::string name = text::cat(id, kLockEnd);
+  const auto lock = sys::openat(parent.get(), name, O_RDWR | O_NOFOLLOW);
+  if (!lock.ok() || !try_lock(lock.value().get())) return {};
+  if (!is_same_file(parent.get(), name, lock.value().get())) return {};
+  SBX_TRY(fs::remove_tree(parent.get(), id));
+  return sys::unlinkat(parent.get(), name);
 }
 
 }  // namespace sbx::vm

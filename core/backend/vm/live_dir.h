@@ -4,8 +4,9 @@
 //   vm/live/<id>.lock   flock(2) by the process that the machine belongs to
 #pragma once
 
-#include <cstddef>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/base/result.h"
 #include "core/base/unique_fd.h"
@@ -38,7 +39,9 @@ class LiveDir {
   UniqueFd dir_;
 };
 
-/// Removes those whose holder is gone; how many there were. With `is_dry` only counts them.
-std::size_t sweep_live_dirs(const std::string& state_dir, bool is_dry);
+/// Ids of those whose holder is gone.
+std::vector<std::string> stale_live_dirs(const std::string& state_dir);
+/// Removes one if its holder is (still) gone.
+Status remove_live_dir(const std::string& state_dir, const std::string& id);
 
 }  // namespace sbx::vm

@@ -160,24 +160,31 @@ Result<Template> open_template(const std::string& state_dir,
   return open_files(dir.get());
 }
 
-std::uint64_t sweep_templates(const std::string& state_dir, Millis unused_for, bool is_dry) {
+std::vector<StaleTemplate> stale_templates(const std::string& state_dir, Millis unused_for) {
   constexpr std::int64_t kNsPerMs = 1'000'000;
+  std::vector<StaleTemplate> stale;
   const auto parent = fs::open_dir(place(state_dir));
-  if (!parent.ok()) return 0;
+  if (!parent.ok()) return stale;
   const auto lock = take_lock(parent.value().get(), LOCK_EX | LOCK_NB);
-  if (!lock.ok()) return 0;
-  std::uint64_t bytes = 0;
+  if (!lock.ok()) return stale;
   const std::int64_t oldest = realtime_ns() - unused_for.v * kNsPerMs;
   for (const std::string& name : entries(parent.value().get())) {
     const auto info = sys::fstatat(parent.value().get(), name, AT_SYMLINK_NOFOLLOW);
     if (!info.ok()) continue;
     const std::int64_t used =
         info.value().st_mtim.tv_sec * 1'000'000'000 + info.value().st_mtim.tv_nsec;
-    if (!name.starts_with(kPartial) && used > oldest) continue;
-    bytes += bytes_of(parent.value().get(), name);
-    if (!is_dry) (void)fs::remove_tree(parent.value().get(), name);
+    const bool is_partial = name.starts_with(kPartial);
+    if (!is_partial && used > oldest) continue;
+    stale.push_back({name, bytes_of(parent.value().get(), name), is_partial});
   }
-  return bytes;
+  return stale;
+}
+
+Status remove_template(const std::string& state_dir, const std::string& name) {
+  SBX_ASSIGN(const UniqueFd parent, fs::open_dir(place(state_dir)));
+  const auto lock = take_lock(parent.get(), LOCK_EX | LOCK_NB);
+  if (!lock.ok()) return {};
+  return fs::remove_tree(parent.get(), name);
 }
 
 }  // namespace sbx::vm

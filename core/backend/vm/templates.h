@@ -45,8 +45,15 @@ Result<Template> open_template(const std::string& state_dir,
                                Bytes most,
                                const MakeTemplate& make);
 
-/// Removes templates that nobody has started from for so long, all with 0, and what was being made
-/// by somebody who is gone. The bytes on the disk of what was (or, `is_dry`, would be) removed.
-std::uint64_t sweep_templates(const std::string& state_dir, Millis unused_for, bool is_dry);
+/// One that nobody has started from for so long, or that was being made by somebody who is gone.
+struct StaleTemplate {
+  std::string name;
+  std::uint64_t bytes = 0;  ///< on the disk
+  bool is_partial = false;
+};
+/// None while one is being made.
+std::vector<StaleTemplate> stale_templates(const std::string& state_dir, Millis unused_for);
+/// Machines that were started from it go on. Nothing happens while one is being made.
+Status remove_template(const std::string& state_dir, const std::string& name);
 
 }  // namespace sbx::vm

@@ -146,7 +146,9 @@ Result<control::Launched> PlannedVm::start_inside(Booted& booted, int data) {
 
 Result<std::unique_ptr<backend::Sandbox>> PlannedVm::launch(
     std::shared_ptr<backend::HeadStart> /*head*/) {
-  sweep_live_dirs(plan_.machine.state_dir, false);
+  for (const std::string& id : stale_live_dirs(plan_.machine.state_dir)) {
+    (void)remove_live_dir(plan_.machine.state_dir, id);
+  }
   SBX_ASSIGN(LiveDir dir, LiveDir::make(plan_.machine.state_dir, plan_.machine.id));
   SBX_TRY(open_disks());
   SBX_ASSIGN(Booted booted, boot(plan_, disks_));

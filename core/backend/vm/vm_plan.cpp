@@ -69,11 +69,11 @@ Status check_supported(const backend::LaunchRequest& request, const VmFacts& fac
                  text::cat("mount ", mount.source, ": a virtual machine is shown directories only"))
           .with_hint("-i copies a file in; or mount the directory that it is in");
     }
-    if (mount.mode == profile::MountMode::kReadWrite) {
+    if (mount.mode != profile::MountMode::kReadOnly) {
       return Error(Errc::kUnsupported,
                    text::cat(
-                       "mount ", mount.source, ": a virtual machine cannot write to the host's"))
-          .with_hint("mount it :ro or :overlay, and bring out what changed with -o or session cp");
+                       "mount ", mount.source, ": a virtual machine is shown the host's read-only"))
+          .with_hint("mount it :ro, and bring out what changed with -o or session cp");
     }
     if (!has.has_9p) {
       return Error(
