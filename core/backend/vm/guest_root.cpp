@@ -218,7 +218,8 @@ Status enter_root() {
   SBX_TRY(sys::mount("", "/", "", MS_SHARED | MS_REC, ""));
   SBX_TRY(sys::symlinkat("/proc/self/fd", AT_FDCWD, "/dev/fd"));
   // What a sandbox may have is for its memory limit to say, not for a guess from the size of this
-  // machine: a program that asks for too much is to be ended, as on a host.
+  // machine: a program that asks for too much and uses it is to be ended, as on a host. (Strict
+  // counting, 2, would refuse what sanitizers reserve.)
   SBX_TRY(write_file("/proc/sys/vm/overcommit_memory", "1"));
   return turn_on_controllers();
 }

@@ -173,9 +173,12 @@ std::shared_ptr<backend::HeadStart> begin_vm(backend::HeadRequest /*request*/) {
 }
 
 Status check_usable(const profile::Profile& profile, const std::string& state_dir) {
-  if (profile.vm.accel == "kvm") SBX_TRY(check_kvm());
+  const bool is_kvm = profile.vm.accel == "kvm";
+  if (is_kvm) SBX_TRY(check_kvm());
   SBX_TRY(find_qemu());
   SBX_TRY(kernel::find(state_dir, profile.vm.kernel));
+  // Whoever asked for a machine is told by its start; who left the choice gets no such error.
+  if (is_kvm && profile.isolation == profile::Isolation::kAuto) SBX_TRY(try_kvm());
   return {};
 }
 
