@@ -248,7 +248,6 @@ TEST_CASE("bridge: an exit is told after the output that was written before it")
     CHECK(pair.host->channel->receive(ipc::Wait::kNo).error().code() == Errc::kNotFound);
     SUBCASE("that reads in the end") {
       std::size_t read = 0;
-      std::optional<ipc::Exited> exited;
       CHECK(pair.until([&] {
         if (auto got = pair.host->channel->receive(ipc::Wait::kNo); got.ok()) {
           // What is not read yet is in the pipe.
