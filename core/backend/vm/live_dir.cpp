@@ -1,7 +1,6 @@
 // Live dir: see live_dir.h.
 #include "core/backend/vm/live_dir.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/backend/vm/dir_names.h"
 #include "core/base/fs.h"
 #include "core/base/sys.h"
 #include "core/base/text.h"
@@ -39,17 +39,8 @@ bool is_same_file(int parent, const std::string& name, int fd) {
 }
 
 std::vector<std::string> lock_names(int parent) {
-  std::vector<std::string> names;
-  auto copy = sys::openat(parent, ".", O_RDONLY | O_DIRECTORY);
-  if (!copy.ok()) return names;
-  DIR* const list = ::fdopendir(copy.value().get());
-  if (list == nullptr) return names;
-  (void)copy.value().release();
-  while (const dirent* entry = ::readdir(list)) {  // NOLINT(concurrency-mt-unsafe): one thread
-    const std::string_view name(static_cast<const char*>(entry->d_name));
-    if (name.ends_with(kLockEnd)) names.emplace_back(name);
-  }
-  (void)::closedir(list);
+  std::vector<std::string> names = dir_names(parent);
+  std::erase_if(names, [](const std::string& name) { return !name.ends_with(kLockEnd); });
   return names;
 }
 

@@ -1,7 +1,6 @@
 // Templates: see templates.h.
 #include "core/backend/vm/templates.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -10,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/backend/vm/dir_names.h"
 #include "core/base/clock.h"
 #include "core/base/fs.h"
 #include "core/base/scope_exit.h"
@@ -90,17 +90,8 @@ Result<UniqueFd> take_lock(int parent, int how) {
 }
 
 std::vector<std::string> entries(int parent) {
-  std::vector<std::string> names;
-  auto copy = sys::openat(parent, ".", O_RDONLY | O_DIRECTORY);
-  if (!copy.ok()) return names;
-  DIR* const list = ::fdopendir(copy.value().get());
-  if (list == nullptr) return names;
-  (void)copy.value().release();
-  while (const dirent* entry = ::readdir(list)) {  // NOLINT(concurrency-mt-unsafe): one thread
-    const std::string_view name(static_cast<const char*>(entry->d_name));
-    if (name != "." && name != ".." && name != kLock) names.emplace_back(name);
-  }
-  (void)::closedir(list);
+  std::vector<std::string> names = dir_names(parent);
+  std::erase(names, kLock);
   return names;
 }
 
