@@ -96,7 +96,9 @@ JobEnd Job::run(backend::Plan& plan, std::shared_ptr<backend::HeadStart> head) {
     }
   }
   if (!watched.ok()) {
-    end_.facts.sandbox_error = std::move(watched).error();
+    // A machine boots for seconds; a signal to us ends that.
+    if (watched.error().sys_errno() == EINTR) end_.facts.interrupted_by = pending_signal();
+    if (end_.facts.interrupted_by == 0) end_.facts.sandbox_error = std::move(watched).error();
     end_.phases.setup_s = seconds_between(began_ns_, monotonic_ns());
     return std::move(end_);
   }
